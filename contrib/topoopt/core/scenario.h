@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#ifndef TOPOOPT_CORE_SCENARIO_H
+#define TOPOOPT_CORE_SCENARIO_H
+
+#include "topoopt/core/fabric.h"
+#include "topoopt/core/units.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace topoopt
+{
+
+/** Which source of operations a scenario names. */
+enum class WorkloadKind : std::uint8_t
+{
+    Model,     ///< traces/models/NAME.yaml
+    TaskGraph, ///< FlexNet .fbuf
+    Trace,     ///< per-rank traces
+    Flows,     ///< a flow list, or a size distribution
+    Jobs       ///< a shared cluster
+};
+
+/** The `workload:` section. Paths are already relative to the working directory. */
+struct WorkloadSpec
+{
+    WorkloadKind kind = WorkloadKind::Trace;
+    std::string path;                           ///< file, directory or prefix; model name
+    std::map<std::string, std::string> options; ///< keys beside it, as text (`compute_scale: 0`)
+    std::map<std::string, std::string> places;  ///< option -> file:line:col
+    std::string place;
+};
+
+/** The `engine:` section. */
+struct EngineSpec
+{
+    std::string fidelity = "packet";
+    std::string transport = "dctcp"; ///< a name of `topoopt list`
+    Bytes mtu = 9000;                ///< IP MTU; payload = mtu - 44 (IPv4, UDP, BTH, ICRC)
+    std::string compat = "none";     ///< none | flexnet
+    bool trains = true;              ///< exact trains; results do not depend on it
+    std::uint32_t ackEvery = 0;      ///< data packets per ACK; 0 = the transport's default
+    Bytes buffer = 0;                ///< per port; 0 = derived from the rate
+    Bytes ecn = 0;                   ///< marking threshold per port; 0 = derived from the rate
+};
+
+/** The `results:` section. */
+struct ResultSpec
+{
+    std::string flows = "csv"; ///< none | csv | csv.gz
+};
+
+/** A validated experiment: every field is in range, every name resolved against its table later. */
+struct Scenario
+{
+    std::string name;
+    std::string file; ///< where it was read from
+    std::uint64_t seed = 1;
+    ServerSpec servers;
+    WorkloadSpec workload;
+    std::map<std::string, std::string> strategy; ///< empty = data-parallel
+    std::vector<FabricSpec> fabrics;
+    EngineSpec engine;
+    std::map<std::string, std::string> collectives; ///< kind -> algorithm
+    ResultSpec results;
+    std::uint32_t iterations = 1;
+    SimTime stop = 10 * kSecond;
+};
+
+/**
+ * Reads a scenario (version 1, design in doc/topoopt.rst) and applies `--set a.b=value` overrides in order.
+ *
+ * An override's value is YAML (`fabrics=[ideal-switch]`); its path may name any key, present or not.
+ * @throws SpecError `FILE:LINE:COL: key: found X, expected Y` for unknown (with a suggestion), duplicate or
+ *         missing keys, wrong types, bare numbers where a unit is due, and values out of range. For an override the
+ *         place is `--set a.b=value`.
+ */
+[[nodiscard]] Scenario ReadScenario(const std::string& file,
+                                    const std::vector<std::string>& overrides);
+
+/** The same scenario as YAML, all defaults filled in; reading it again gives an equal scenario. */
+[[nodiscard]] std::string WriteScenario(const Scenario& scenario);
+
+/** The candidate nearest to @p text by edit distance if it is near enough to be a typing error, else "". */
+[[nodiscard]] std::string Suggest(const std::string& text,
+                                  const std::vector<std::string>& candidates);
+
+} // namespace topoopt
+
+#endif // TOPOOPT_CORE_SCENARIO_H
