@@ -20,16 +20,22 @@ const char* const kMinimal = "servers: {count: 8}\n"
                              "workload: {model: dlrm}\n"
                              "fabrics: [topoopt]\n";
 
-/** Gives each test a directory of its own below the working directory (the build tree). */
+/** Gives each test a directory of its own in the build tree, named relative to the working directory. */
 class ScenarioFile : public ::testing::Test
 {
   protected:
     void SetUp() override
     {
         const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-        m_directory = fs::path("scenario-test") / info->name();
+        const fs::path build = fs::read_symlink("/proc/self/exe").parent_path();
+        m_directory = fs::relative(build / "scenario-test" / info->name());
         fs::remove_all(m_directory);
         fs::create_directories(m_directory);
+    }
+
+    void TearDown() override
+    {
+        fs::remove_all(m_directory);
     }
 
     std::string Write(const std::string& text, const std::string& name = "x.yaml")
