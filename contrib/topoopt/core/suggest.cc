@@ -29,9 +29,8 @@ EditDistance(const std::string& a, const std::string& b)
         row[0] = i;
         for (std::size_t j = 1; j <= b.size(); ++j)
         {
-            row[j] = std::min({last[j] + 1,
-                               row[j - 1] + 1,
-                               last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+            row[j] = std::min(
+                {last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
             {
                 row[j] = std::min(row[j], before[j - 2] + 1);
