@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#ifndef TOPOOPT_CORE_COLLECTIVES_H
+#define TOPOOPT_CORE_COLLECTIVES_H
+
+#include "topoopt/core/fabric.h"
+#include "topoopt/core/task-graph.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace topoopt
+{
+
+/** One message that a member sends in a step of a collective. */
+struct CollectiveSend
+{
+    std::uint32_t peer = 0;     ///< member index of the receiver
+    std::uint32_t peerStep = 0; ///< the receiver's step that this message counts for
+    Bytes bytes = 0;            ///< may be 0: a message that only synchronises
+    const Path* path = nullptr; ///< null = ask the fabric's router
+};
+
+/**
+ * A collective as a program for each member: channels that run independently, each a sequence of steps.
+ *
+ * On entering a step a member hands the step's messages to the transport; it leaves the step when the
+ * expected number of messages for this (channel, step) has arrived, and goes on to the next. A member has
+ * ended when all its channels have. Messages may arrive before the step they count for is entered. Programs
+ * are stateless and cheap: steps are computed when asked for, so that a ring of 4096 members costs no memory.
+ */
+class CollectiveProgram
+{
+  public:
+    virtual ~CollectiveProgram() = default;
+
+    /** Number of channels, the same for all members; at least 1. */
+    [[nodiscard]] virtual std::uint32_t Channels() const = 0;
+    /** Number of steps of a channel for a member; 0 = the member has nothing to do there. */
+    [[nodiscard]] virtual std::uint32_t Steps(std::uint32_t channel,
+                                              std::uint32_t member) const = 0;
+    /**
+     * Fills @p sends (cleared first) with what the member sends on entering the step.
+     * @return how many messages the member must have received for this step before it leaves it
+     */
+    virtual std::uint32_t Step(std::uint32_t channel,
+                               std::uint32_t member,
+                               std::uint32_t step,
+                               std::vector<CollectiveSend>& sends) const = 0;
+};
+
+/** What an algorithm may look at. */
+struct CollectiveContext
+{
+    const CollectiveCall* call = nullptr;
+    std::vector<ServerId>
+        servers; ///< of each member, in group order; repeats = ranks of one server
+    const Fabric* fabric = nullptr;
+};
+
+/** One entry of the table of algorithms. */
+struct CollectiveAlgorithm
+{
+    const char* name;                  ///< as in `collectives: {all_reduce: NAME}`
+    const char* help;                  ///< one line for `topoopt list`
+    std::vector<CollectiveKind> kinds; ///< what it can do
+    std::unique_ptr<CollectiveProgram> (*build)(const CollectiveContext& context);
+};
+
+/** All algorithms. Adding one: a file in collectives/, its declaration and its entry here. */
+[[nodiscard]] const std::vector<CollectiveAlgorithm>& CollectiveAlgorithms();
+
+/** Algorithm of each collective kind; the scenario's `collectives:` section over the defaults. */
+class CollectiveChoice
+{
+  public:
+    /**
+     * @param spec collective name (`all_reduce`, ...) -> algorithm name
+     * @throws SpecError for a name that does not exist or does not fit, with what would
+     */
+    explicit CollectiveChoice(const std::map<std::string, std::string>& spec = {});
+
+    [[nodiscard]] std::unique_ptr<CollectiveProgram> Build(const CollectiveContext& context) const;
+    /** Name of the algorithm that Build() takes for @p kind. */
+    [[nodiscard]] const char* NameFor(CollectiveKind kind) const;
+
+  private:
+    std::vector<const CollectiveAlgorithm*> m_byKind; ///< indexed by CollectiveKind
+};
+
+/**
+ * The rings of a fabric over the members of a group.
+ *
+ * Rings are given over distinct servers; members on one server follow each other in group order, so a
+ * ring enters and leaves a server once.
+ */
+[[nodiscard]] std::vector<Ring> MemberRings(const Fabric& fabric,
+                                            const std::vector<ServerId>& servers);
+
+namespace collectives
+{
+std::unique_ptr<CollectiveProgram> BuildRing(const CollectiveContext& context);
+std::unique_ptr<CollectiveProgram> BuildDirect(const CollectiveContext& context);
+std::unique_ptr<CollectiveProgram> BuildDissemination(const CollectiveContext& context);
+} // namespace collectives
+
+} // namespace topoopt
+
+#endif // TOPOOPT_CORE_COLLECTIVES_H

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "topoopt/core/collectives.h"
+
+#include <algorithm>
+
+namespace topoopt::collectives
+{
+
+namespace
+{
+
+/** Chunks of a pipelined chain are about this large. */
+constexpr Bytes kChainChunk = 256 * 1024;
+constexpr std::uint32_t kMaxChainChunks = 256;
+
+/** Where every member stands in every ring. */
+class RingProgram : public CollectiveProgram
+{
+  public:
+    explicit RingProgram(const CollectiveContext& context)
+        : m_call(*context.call),
+          m_size(static_cast<std::uint32_t>(context.servers.size())),
+          m_rings(MemberRings(*context.fabric, context.servers)),
+          m_positions(m_rings.size(), std::vector<std::uint32_t>(m_size))
+    {
+        for (std::size_t r = 0; r < m_rings.size(); ++r)
+        {
+            for (std::uint32_t k = 0; k < m_size; ++k)
+            {
+                m_positions[r][m_rings[r].order[k]] = k;
+            }
+        }
+    }
+
+  protected:
+    [[nodiscard]] std::uint32_t RingCount() const
+    {
+        return static_cast<std::uint32_t>(m_rings.size());
+    }
+
+    /** The message from the member at @p position of a ring to the next one. */
+    [[nodiscard]] CollectiveSend ToNext(std::uint32_t ring,
+                                        std::uint32_t position,
+                                        std::uint32_t peerStep,
+                                        Bytes bytes) const
+    {
+        const Ring& r = m_rings[ring];
+        const Path* path = r.hops.empty() || r.hops[position].empty() ? nullptr : &r.hops[position];
+        return {r.order[(position + 1) % m_size], peerStep, bytes, path};
+    }
+
+    const CollectiveCall& m_call;
+    std::uint32_t m_size;
+    std::vector<Ring> m_rings;
+    std::vector<std::vector<std::uint32_t>> m_positions; ///< [ring][member]
+};
+
+/**
+ * AllReduce, ReduceScatter, AllGather: the payload is split over the rings, a ring's part over its members.
+ *
+ * In step s the member at position i passes on the chunk that it received in step s-1. ReduceScatter starts
+ * with chunk i-1 so that member i ends with chunk i; AllGather starts with its own chunk i.
+ */
+class Rounds final : public RingProgram
+{
+  public:
+    using RingProgram::RingProgram;
+
+    std::uint32_t Channels() const override
+    {
+        return RingCount();
+    }
+
+    std::uint32_t Steps(std::uint32_t, std::uint32_t) const override
+    {
+        return m_call.kind == CollectiveKind::AllReduce ? 2 * (m_size - 1) : m_size - 1;
+    }
+
+    std::uint32_t Step(std::uint32_t channel,
+                       std::uint32_t member,
+                       std::uint32_t step,
+                       std::vector<CollectiveSend>& sends) const override
+    {
+        const std::uint32_t position = m_positions[channel][member];
+        const bool gathering = m_call.kind == CollectiveKind::AllGather || step >= m_size - 1;
+        const std::uint32_t round = step % (m_size - 1);
+        // Positions own chunks; a reduced chunk starts one place behind its owner.
+        const std::uint32_t chunk = (position + 2 * m_size - round - (gathering ? 0 : 1)) % m_size;
+        sends.clear();
+        sends.push_back(ToNext(channel, position, step, ChunkBytes(channel, chunk)));
+        return 1;
+    }
+
+  private:
+    [[nodiscard]] Bytes ChunkBytes(std::uint32_t ring, std::uint32_t chunk) const
+    {
+        if (m_call.kind == CollectiveKind::AllGather)
+        {
+            return PartOf(m_call.bytes, RingCount(), ring, m_call.elementBytes);
+        }
+        const Bytes part = PartOf(m_call.bytes, RingCount(), ring, m_call.elementBytes);
+        return PartOf(part, m_size, chunk, m_call.elementBytes);
+    }
+};
+
+/** Broadcast from the root along each ring, Reduce along it to the root; chunks follow each other. */
+class Chain final : public RingProgram
+{
+  public:
+    explicit Chain(const CollectiveContext& context)
+        : RingProgram(context)
+    {
+        const Bytes part = m_call.bytes / RingCount();
+        m_chunks =
+            static_cast<std::uint32_t>(std::clamp<Bytes>(part / kChainChunk, 1, kMaxChainChunks));
+    }
+
+    std::uint32_t Channels() const override
+    {
+        return RingCount() * m_chunks;
+    }
+
+    std::uint32_t Steps(std::uint32_t, std::uint32_t) const override
+    {
+        return 2; // receive (nothing for the head), then pass on (nothing for the tail)
+    }
+
+    std::uint32_t Step(std::uint32_t channel,
+                       std::uint32_t member,
+                       std::uint32_t step,
+                       std::vector<CollectiveSend>& sends) const override
+    {
+        const std::uint32_t ring = channel / m_chunks;
+        const std::uint32_t position = m_positions[ring][member];
+        const std::uint32_t root = m_positions[ring][m_call.root];
+        // A broadcast's chain begins at the root; a reduction's ends there.
+        const std::uint32_t head =
+            m_call.kind == CollectiveKind::Broadcast ? root : (root + 1) % m_size;
+        const std::uint32_t place = (position + m_size - head) % m_size;
+        sends.clear();
+        if (step == 0)
+        {
+            return place == 0 ? 0 : 1;
+        }
+        if (place + 1 < m_size)
+        {
+            const Bytes part = PartOf(m_call.bytes, RingCount(), ring, m_call.elementBytes);
+            sends.push_back(
+                ToNext(ring,
+                       position,
+                       0,
+                       PartOf(part, m_chunks, channel % m_chunks, m_call.elementBytes)));
+        }
+        return 0;
+    }
+
+  private:
+    std::uint32_t m_chunks;
+};
+
+} // namespace
+
+std::unique_ptr<CollectiveProgram>
+BuildRing(const CollectiveContext& context)
+{
+    if (context.call->kind == CollectiveKind::Broadcast ||
+        context.call->kind == CollectiveKind::Reduce)
+    {
+        return std::make_unique<Chain>(context);
+    }
+    return std::make_unique<Rounds>(context);
+}
+
+} // namespace topoopt::collectives
