@@ -209,6 +209,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"vgg_d4.fbuf", Kind::FromFile, 100, 100480326542, "flat100_vgg_4.fct.txt.gz", true},
         Row{"dlrm_d4.fbuf", Kind::FromFile, 100, 21801435997, "flat100_dlrm_4.fct.txt.gz"},
         Row{"dlrm_d8.fbuf", Kind::FromFile, 100, 15400924696, "", true},
+        Row{"candle_dp_d4.fbuf", Kind::FromFile, 100, 217122040886, "", true},
         Row{"100dlrm_16.fbuf", Kind::Star, 100, 61166911877, "star100_100dlrm_16.fct.txt.gz"},
         Row{"100transformer_16.fbuf", Kind::Star, 100, 63968900175, "", true},
         Row{"100vgg_16.fbuf", Kind::Star, 100, 210403519839, "star100_100vgg_16.fct.txt.gz", true},
