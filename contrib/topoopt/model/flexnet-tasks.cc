@@ -26,20 +26,29 @@ FlexNetEngine::StartTasks()
 {
     m_tasks.resize(m_graph.tasks.size());
     m_devices.resize(m_graph.devices.size());
-    for (const FlexNetTask& task : m_graph.tasks)
+    const auto check = [this](std::uint32_t index, NodeId src, NodeId dst) {
+        const bool known = m_config.fabric == FlexNetFabricKind::FromFile ||
+                           (src < m_graph.nodes && dst < m_graph.nodes);
+        if (!known || m_paths.Count(src, dst) == 0)
+        {
+            throw SpecError(m_graph.file,
+                            NameOf(index) + ": found no path " + std::to_string(src) + "->" +
+                                std::to_string(dst) + ", expected one");
+        }
+    };
+    for (std::uint32_t index = 0; index < m_graph.tasks.size(); ++index)
     {
+        const FlexNetTask& task = m_graph.tasks[index];
         if (m_graph.IsFlow(task))
         {
-            const NodeId src = m_graph.SourceOf(m_graph.devices[task.device]);
-            const NodeId dst = m_graph.DestinationOf(m_graph.devices[task.device]);
-            const bool known = m_config.fabric == FlexNetFabricKind::FromFile ||
-                               (src < m_graph.nodes && dst < m_graph.nodes);
-            if (!known || m_paths.Count(src, dst) == 0)
+            const FlexNetDevice& device = m_graph.devices[task.device];
+            check(index, m_graph.SourceOf(device), m_graph.DestinationOf(device));
+        }
+        if (task.kind == FlexNetTaskKind::AllReduce && !m_paths.HasRings() && task.next.size() > 1)
+        {
+            for (std::size_t member = 0; member < task.next.size(); ++member)
             {
-                throw SpecError(m_graph.file,
-                                NameOf(static_cast<std::uint32_t>(&task - m_graph.tasks.data())) +
-                                    ": found no path " + std::to_string(src) + "->" +
-                                    std::to_string(dst) + ", expected one");
+                check(index, task.next[member], task.next[(member + 1) % task.next.size()]);
             }
         }
         if (task.kind != FlexNetTaskKind::AllReduce)
@@ -67,14 +76,8 @@ const FlexNetPathLinks*
 FlexNetEngine::PickPath(NodeId src, NodeId dst)
 {
     const std::uint32_t ways = m_paths.Count(src, dst);
-    const std::uint32_t way = m_random.Next() % std::max(1U, ways);
-    m_random.Next(); // the way back of acknowledgements, which take no time
-    if (ways == 0)
-    {
-        throw SpecError(m_graph.file,
-                        "found no route " + std::to_string(src) + "->" + std::to_string(dst) +
-                            ", expected at least one path");
-    }
+    const std::uint32_t way = m_random.Next() % ways; // StartTasks() has seen that there is one
+    m_random.Next();                                  // the way back, which takes no time
     return m_paths.Path(src, dst, way);
 }
 
