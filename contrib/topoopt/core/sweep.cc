@@ -245,12 +245,10 @@ class Runner
             return false;
         }
         std::vector<std::string> arguments = Arguments(index);
-        std::vector<char*> raw;
-        for (std::string& argument : arguments)
-        {
-            raw.push_back(argument.data());
-        }
-        raw.push_back(nullptr);
+        std::vector<char*> raw(arguments.size() + 1); // ends with a null
+        std::transform(arguments.begin(), arguments.end(), raw.begin(), [](std::string& argument) {
+            return argument.data();
+        });
         const pid_t parent = getpid();
         state.begin = std::chrono::steady_clock::now();
         state.process = fork();
