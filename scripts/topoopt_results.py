@@ -35,7 +35,7 @@ OP_COLUMNS = "op_id,job,iteration,kind,name,group,ranks,bytes,start_ps,end_ps,du
 TASK_COLUMNS = "rank,task,kind,name,start_ps,end_ps".split(",")
 LINK_COLUMNS = "link_id,src,dst,rate_bps,bytes,packets,drops,marks,busy_ps,max_queue_bytes,utilisation".split(",")
 # Columns of words; every other known column is a number, empty = NaN.
-TEXT_COLUMNS = frozenset("job,kind,name,group,ranks,status,task,src,dst".split(","))
+TEXT_COLUMNS = frozenset("job,kind,name,group,ranks,status,task,src,dst,path".split(","))
 
 
 class ResultError(Exception):
@@ -314,7 +314,7 @@ class Run:
 
     @cached_property
     def flows(self) -> Table:
-        return self._table("flows", FLOW_COLUMNS, ("fct_ack_ps",))
+        return self._table("flows", FLOW_COLUMNS, ("fct_ack_ps", "path"))
 
     @cached_property
     def ops(self) -> Table:
