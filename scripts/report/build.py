@@ -137,7 +137,8 @@ def run_data(run: Run, look: Any) -> dict[str, Any]:
         "slowdown": _percentiles(run, "slowdown"),
         "bound_ps": run.iteration_bound(),
         "cdf": {"x": _numbers(steps), "y": upto.tolist()},
-        "flows": _columns(flows, FLOW_COLUMNS, _slowest(flows.number("fct_ps"), MAX_ROWS)),
+        "network_flows": flows.rows,
+        "flows": _columns(run.all_flows, FLOW_COLUMNS, _slowest(run.all_flows.number("fct_ps"), MAX_ROWS)),
         "ops": _columns(
             run.ops, list(run.ops.numbers) + list(run.ops.words), _slowest(run.ops.number("duration_ps"), MAX_ROWS)
         ),

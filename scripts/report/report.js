@@ -156,7 +156,7 @@
 
     function legendText(run) {
         if (!run.flows.present) return `${run.label} (no flow table)`;
-        const total = run.flows.total;
+        const total = run.network_flows;
         return run.finished === total ? `${run.label} (n = ${total} flows)` : `${run.label} (n = ${run.finished} of ${total} flows)`;
     }
 
@@ -568,8 +568,8 @@
         const own = mean(summary.iteration_time_ps);
         const first = mean(runs[0].summary.iteration_time_ps);
         const ratio = known(own) && known(first) && first > 0 ? own / first : null;
-        const late = (value) => (value === null && run.flows.total ? "unfinished" : time(value));
-        const factor = (value) => (known(value) ? digits(value) : run.flows.total ? "unfinished" : "–");
+        const late = (value) => (value === null && run.network_flows ? "unfinished" : time(value));
+        const factor = (value) => (known(value) ? digits(value) : run.network_flows ? "unfinished" : "–");
         const facts = [
             ["iterations", count(summary.iteration_time_ps?.length)],
             ["lower bound", time(run.bound_ps)],
@@ -583,7 +583,7 @@
             ["packet-hops", count(summary.packet_hops)],
             ["events", count(summary.events)],
             ["run time", known(summary.run_s) ? `${digits(summary.run_s, 3)} s` : "–"],
-            ["cost", known(summary.cost_usd) ? `$${count(Math.round(summary.cost_usd))}` : "–"],
+            ["cost", known(summary.cost_usd) && summary.cost_usd >= 0 ? `$${count(Math.round(summary.cost_usd))}` : "–"],
             ["fingerprint", summary.fingerprint ?? "–"],
         ];
         const box = document.createElement("button");
