@@ -20,102 +20,133 @@ NoWay(ServerId src, ServerId dst)
                         std::to_string(dst));
 }
 
-/** Depth-first over the shortest-path DAG; @p weight is split evenly at every node. */
-void
-Enumerate(const Topology& topology,
-          const std::vector<std::uint32_t>& distance,
-          NodeId at,
-          double weight,
-          Path& prefix,
-          std::vector<std::pair<Path, double>>& out)
-{
-    if (distance[at] == 0)
-    {
-        out.emplace_back(prefix, weight);
-        return;
-    }
-    std::vector<LinkId> next;
-    for (LinkId link : topology.Out(at))
-    {
-        if (distance[topology.links[link].dst] + 1 == distance[at])
-        {
-            next.push_back(link);
-        }
-    }
-    for (LinkId link : next)
-    {
-        prefix.push_back(link);
-        Enumerate(topology,
-                  distance,
-                  topology.links[link].dst,
-                  weight / static_cast<double>(next.size()),
-                  prefix,
-                  out);
-        prefix.pop_back();
-    }
-}
-
 } // namespace
 
 EcmpRouter::EcmpRouter(const Topology& topology, std::uint64_t seed)
     : m_topology(topology),
       m_seed(seed),
+      m_root(topology.servers),
+      m_last(topology.servers, kNoId),
       m_distances(topology.NodeCount())
 {
+    std::vector<std::uint32_t> incoming(topology.servers);
+    for (NodeId node = 0; node < topology.NodeCount(); ++node)
+    {
+        m_begin.push_back(static_cast<std::uint32_t>(m_hops.size()));
+        for (LinkId link : topology.Out(node))
+        {
+            const NodeId to = topology.links[link].dst;
+            m_hops.push_back({link, to});
+            if (topology.IsServer(to))
+            {
+                ++incoming[to];
+                m_root[to] = node;
+                m_last[to] = link;
+            }
+        }
+    }
+    m_begin.push_back(static_cast<std::uint32_t>(m_hops.size()));
+    for (ServerId server = 0; server < topology.servers; ++server)
+    {
+        if (incoming[server] != 1)
+        {
+            m_root[server] = server;
+            m_last[server] = kNoId;
+        }
+    }
 }
 
 const std::vector<std::uint32_t>&
-EcmpRouter::Distances(NodeId dst) const
+EcmpRouter::Distances(NodeId root) const
 {
-    if (m_distances[dst].empty())
+    if (m_distances[root].empty())
     {
-        m_distances[dst] = m_topology.DistancesTo(dst);
+        m_distances[root] = m_topology.DistancesTo(root);
     }
-    return m_distances[dst];
+    return m_distances[root];
 }
 
 Path
 EcmpRouter::Route(ServerId src, ServerId dst, std::uint64_t flowKey) const
 {
-    const std::vector<std::uint32_t>& distance = Distances(dst);
-    if (src == dst || distance[src] == kNoId)
+    if (src == dst || src >= m_root.size() || dst >= m_root.size())
+    {
+        NoWay(src, dst);
+    }
+    const std::vector<std::uint32_t>& distance = Distances(m_root[dst]);
+    if (distance[src] == kNoId)
     {
         NoWay(src, dst);
     }
     Path path;
-    for (NodeId at = src; at != dst;)
+    path.reserve(distance[src] + 1U);
+    for (NodeId at = src; distance[at] != 0;)
     {
-        const std::vector<LinkId>& out = m_topology.Out(at);
         std::uint64_t choices = 0;
-        for (LinkId link : out)
+        for (std::uint32_t hop = m_begin[at]; hop < m_begin[at + 1]; ++hop)
         {
-            choices += distance[m_topology.links[link].dst] + 1 == distance[at] ? 1 : 0;
+            choices += distance[m_hops[hop].to] + 1 == distance[at] ? 1 : 0;
         }
         std::uint64_t pick = choices == 1 ? 0 : Mix64(Mix64(flowKey, at), m_seed) % choices;
-        for (LinkId link : out)
+        std::uint32_t hop = m_begin[at];
+        while (distance[m_hops[hop].to] + 1 != distance[at] || pick-- != 0)
         {
-            if (distance[m_topology.links[link].dst] + 1 == distance[at] && pick-- == 0)
-            {
-                path.push_back(link);
-                at = m_topology.links[link].dst;
-                break;
-            }
+            ++hop;
         }
+        path.push_back(m_hops[hop].link);
+        at = m_hops[hop].to;
+    }
+    if (m_last[dst] != kNoId)
+    {
+        path.push_back(m_last[dst]);
     }
     return path;
+}
+
+void
+EcmpRouter::Enumerate(const std::vector<std::uint32_t>& distance,
+                      NodeId at,
+                      LinkId last,
+                      double weight,
+                      Path& prefix,
+                      std::vector<std::pair<Path, double>>& out) const
+{
+    if (distance[at] == 0)
+    {
+        out.emplace_back(prefix, weight);
+        if (last != kNoId)
+        {
+            out.back().first.push_back(last);
+        }
+        return;
+    }
+    std::uint32_t choices = 0;
+    for (std::uint32_t hop = m_begin[at]; hop < m_begin[at + 1]; ++hop)
+    {
+        choices += distance[m_hops[hop].to] + 1 == distance[at] ? 1 : 0;
+    }
+    for (std::uint32_t hop = m_begin[at]; hop < m_begin[at + 1]; ++hop)
+    {
+        if (distance[m_hops[hop].to] + 1 == distance[at])
+        {
+            prefix.push_back(m_hops[hop].link);
+            Enumerate(distance, m_hops[hop].to, last, weight / choices, prefix, out);
+            prefix.pop_back();
+        }
+    }
 }
 
 std::vector<std::pair<Path, double>>
 EcmpRouter::Paths(ServerId src, ServerId dst) const
 {
-    const std::vector<std::uint32_t>& distance = Distances(dst);
-    if (src == dst || distance[src] == kNoId)
+    if (src == dst || src >= m_root.size() || dst >= m_root.size() ||
+        Distances(m_root[dst])[src] == kNoId)
     {
         NoWay(src, dst);
     }
     std::vector<std::pair<Path, double>> out;
     Path prefix;
-    Enumerate(m_topology, distance, src, 1.0, prefix, out);
+    Enumerate(Distances(m_root[dst]), src, m_last[dst], 1.0, prefix, out);
     return out;
 }
 

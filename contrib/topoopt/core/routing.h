@@ -39,7 +39,10 @@ class Router
 
 /**
  * Shortest paths by hops; at every node one of the equal next links by a hash of (flow, node, seed), as
- * ECMP does per flow. Distances are found per destination when first asked for and kept: O(nodes) each.
+ * ECMP does per flow.
+ *
+ * Distances to a node are found when first asked for and kept: O(nodes) each. A server with one NIC
+ * shares those of its switch, so a Clos keeps one table per edge switch. Not thread-safe.
  */
 class EcmpRouter final : public Router
 {
@@ -51,12 +54,28 @@ class EcmpRouter final : public Router
                                                              ServerId dst) const override;
 
   private:
-    const std::vector<std::uint32_t>& Distances(NodeId dst) const;
+    /** One outgoing link of a node. */
+    struct Hop
+    {
+        LinkId link;
+        NodeId to;
+    };
+
+    [[nodiscard]] const std::vector<std::uint32_t>& Distances(NodeId root) const;
+    void Enumerate(const std::vector<std::uint32_t>& distance,
+                   NodeId at,
+                   LinkId last,
+                   double weight,
+                   Path& prefix,
+                   std::vector<std::pair<Path, double>>& out) const;
 
     Topology m_topology;
     std::uint64_t m_seed;
-    mutable std::vector<std::vector<std::uint32_t>>
-        m_distances; ///< by destination, empty = not yet
+    std::vector<std::uint32_t> m_begin; ///< by node, into m_hops
+    std::vector<Hop> m_hops;
+    std::vector<NodeId> m_root; ///< by server: where its table ends; itself, or its only neighbour
+    std::vector<LinkId> m_last; ///< by server: the link from there, kNoId if it is itself
+    mutable std::vector<std::vector<std::uint32_t>> m_distances; ///< by root, empty = not yet
 };
 
 /** Explicit paths with weights per ordered pair; a flow picks one by a hash of its key. */

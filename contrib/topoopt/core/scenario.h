@@ -23,11 +23,19 @@ enum class WorkloadKind : std::uint8_t
     Jobs       ///< a shared cluster
 };
 
-/** The `workload:` section. Paths are already relative to the working directory. */
+/**
+ * The `workload:` section. Paths are already relative to the working directory.
+ *
+ * Options, here and in fabrics and strategies, are flat text: a section inside becomes dotted keys
+ * (`compute.scale`), a list of texts one text with commas ("1,3"), a list of sections dotted keys with
+ * indices (`jobs.0.model`). Options whose last part is taskgraph, trace, flows, cdf, file or plan are paths.
+ * For `flows: {cdf: F, load: 0.5}` path is empty and cdf, load are options.
+ */
 struct WorkloadSpec
 {
     WorkloadKind kind = WorkloadKind::Trace;
-    std::string path;                           ///< file, directory or prefix; model name
+    std::string
+        path; ///< file, directory or prefix; model name (a file if it has '/' or ends in .yaml)
     std::map<std::string, std::string> options; ///< keys beside it, as text (`compute_scale: 0`)
     std::map<std::string, std::string> places;  ///< option -> file:line:col
     std::string place;
@@ -72,7 +80,10 @@ struct Scenario
 /**
  * Reads a scenario (version 1, design in doc/topoopt.rst) and applies `--set a.b=value` overrides in order.
  *
- * An override's value is YAML (`fabrics=[ideal-switch]`); its path may name any key, present or not.
+ * An override's value is YAML (`fabrics=[ideal-switch]`); its path may name any key, present or not, and
+ * items of lists by index (`fabrics.0.kind=expander`). A kind of workload set by an override replaces another
+ * kind of the file together with the file's options beside it. A path in an override is relative to the working
+ * directory if it exists there, every other path to the directory of @p file.
  * @throws SpecError `FILE:LINE:COL: key: found X, expected Y` for unknown (with a suggestion), duplicate or
  *         missing keys, wrong types, bare numbers where a unit is due, and values out of range. For an override the
  *         place is `--set a.b=value`.
@@ -80,8 +91,14 @@ struct Scenario
 [[nodiscard]] Scenario ReadScenario(const std::string& file,
                                     const std::vector<std::string>& overrides);
 
-/** The same scenario as YAML, all defaults filled in; reading it again gives an equal scenario. */
-[[nodiscard]] std::string WriteScenario(const Scenario& scenario);
+/**
+ * The same scenario as YAML, all defaults filled in; reading it again gives an equal scenario.
+ *
+ * @param directory  where the text will be put as a file: relative paths are written as seen from there, so that
+ *                   the text does not depend on the working directory; "" = beside scenario.file
+ */
+[[nodiscard]] std::string WriteScenario(const Scenario& scenario,
+                                        const std::string& directory = "");
 
 /** The candidate nearest to @p text by edit distance if it is near enough to be a typing error, else "". */
 [[nodiscard]] std::string Suggest(const std::string& text,

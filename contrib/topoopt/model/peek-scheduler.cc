@@ -49,8 +49,7 @@ PeekScheduler::NextTimeStep()
     {
         return INT64_MIN;
     }
-    return g_current->IsEmpty() ? INT64_MAX
-                                : static_cast<int64_t>(g_current->PeekNext().key.m_ts);
+    return g_current->IsEmpty() ? INT64_MAX : static_cast<int64_t>(g_current->PeekNext().key.m_ts);
 }
 
 } // namespace ns3

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#ifndef TOPOOPT_CORE_TOPOLOGIES_OPTIONS_H
+#define TOPOOPT_CORE_TOPOLOGIES_OPTIONS_H
+
+#include "topoopt/core/fabric.h"
+#include "topoopt/core/units.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace topoopt
+{
+
+/** Reads the options of a fabric; every complaint names the place, the key, what was found and expected. */
+class FabricOptions
+{
+  public:
+    explicit FabricOptions(const FabricSpec& spec)
+        : m_spec(spec)
+    {
+    }
+
+    [[nodiscard]] bool Has(const std::string& key) const
+    {
+        return m_spec.options.count(key) != 0;
+    }
+
+    /** The text of an option that Has() affirms. */
+    [[nodiscard]] const std::string& Text(const std::string& key) const
+    {
+        return m_spec.options.at(key);
+    }
+
+    /** A bit rate above 0. */
+    [[nodiscard]] BitRate Rate(const std::string& key, BitRate fallback) const;
+    /** A duration of 0 or more. */
+    [[nodiscard]] SimTime Time(const std::string& key, SimTime fallback) const;
+    /** A whole number in [least, most]. */
+    [[nodiscard]] std::uint32_t Count(const std::string& key,
+                                      std::uint32_t fallback,
+                                      std::uint32_t least,
+                                      std::uint32_t most) const;
+    /** A number in [least, most]. */
+    [[nodiscard]] double Number(const std::string& key,
+                                double fallback,
+                                double least,
+                                double most) const;
+    /** true or false. */
+    [[nodiscard]] bool Flag(const std::string& key, bool fallback) const;
+    /** The index of the option's text in @p choices. */
+    [[nodiscard]] std::size_t Choice(const std::string& key,
+                                     const std::vector<std::string>& choices,
+                                     std::size_t fallback) const;
+
+    /** Throws SpecError `PLACE: KIND.KEY: found FOUND, expected EXPECTED`. */
+    [[noreturn]] void Fail(const std::string& key,
+                           const std::string& found,
+                           const std::string& expected) const;
+    /** The same for a value that the scenario gives for all fabrics: `PLACE: servers.KEY for KIND: ...`. */
+    [[noreturn]] void FailServers(const std::string& key,
+                                  const std::string& found,
+                                  const std::string& expected) const;
+
+  private:
+    const FabricSpec& m_spec;
+};
+
+/** @p rate times @p factor; an unusable product is a SpecError. */
+[[nodiscard]] BitRate Times(BitRate rate, std::uint32_t factor, const FabricOptions& options);
+
+/** An empty fabric of the given spec over @p count servers. */
+[[nodiscard]] Fabric NewFabric(const FabricSpec& spec, std::uint32_t count);
+
+} // namespace topoopt
+
+#endif // TOPOOPT_CORE_TOPOLOGIES_OPTIONS_H

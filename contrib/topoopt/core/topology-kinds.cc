@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "topoopt/core/topology-kinds.h"
+
+#include "topoopt/core/error.h"
+#include "topoopt/core/scenario.h"
+#include "topoopt/core/topologies/builders.h"
+#include "topoopt/core/topologies/options.h"
+
+#include <algorithm>
+
+namespace topoopt
+{
+
+namespace
+{
+
+/** "found 'X', expected one of A, B (did you mean 'A'?)". */
+std::string
+NoSuch(const std::string& found, const std::vector<std::string>& known)
+{
+    if (known.empty())
+    {
+        return "found '" + found + "', expected no options";
+    }
+    std::string text = "found '" + found + "', expected one of ";
+    for (std::size_t i = 0; i < known.size(); ++i)
+    {
+        text += (i == 0 ? "" : ", ") + known[i];
+    }
+    const std::string near = Suggest(found, known);
+    return near.empty() ? text : text + " (did you mean '" + near + "'?)";
+}
+
+} // namespace
+
+const std::vector<FabricKind>&
+FabricKinds()
+{
+    static const std::vector<FabricKind> kinds = {
+        {"fat-tree",
+         "k-ary Clos with full bisection, ECMP per flow, one NIC per server",
+         {"delay", "k", "rate"},
+         &BuildFatTree},
+        {"ideal-switch",
+         "one switch without limits, one NIC per server as fast as all its NICs",
+         {"delay", "rate"},
+         &BuildIdealSwitch},
+        {"topoopt",
+         "patch panel wired for the job: AllReduce rings of chosen strides, servers forward",
+         {"delay", "rate"},
+         &BuildTopoOpt},
+    };
+    return kinds;
+}
+
+Fabric
+BuildFabric(const FabricSpec& spec, const FabricContext& context)
+{
+    const std::string place = spec.place.empty() ? "fabric" : spec.place;
+    const std::vector<FabricKind>& kinds = FabricKinds();
+    const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const FabricKind& candidate) {
+        return spec.kind == candidate.name;
+    });
+    if (kind == kinds.end())
+    {
+        std::vector<std::string> names;
+        for (const FabricKind& candidate : kinds)
+        {
+            names.emplace_back(candidate.name);
+        }
+        throw SpecError(place, "fabric kind: " + NoSuch(spec.kind, names));
+    }
+    const std::vector<std::string> known(kind->options.begin(), kind->options.end());
+    for (const auto& [key, value] : spec.options)
+    {
+        if (std::find(known.begin(), known.end(), key) == known.end())
+        {
+            throw SpecError(place, spec.kind + " option: " + NoSuch(key, known));
+        }
+    }
+    const FabricOptions options(spec);
+    constexpr std::uint32_t kMostServers = 1U << 16;
+    constexpr std::uint32_t kMostNics = 256;
+    if (context.servers.count == 0 || context.servers.count > kMostServers)
+    {
+        options.FailServers("count",
+                            std::to_string(context.servers.count),
+                            "1.." + std::to_string(kMostServers));
+    }
+    if (context.servers.nics == 0 || context.servers.nics > kMostNics)
+    {
+        options.FailServers("nics",
+                            std::to_string(context.servers.nics),
+                            "1.." + std::to_string(kMostNics));
+    }
+    return kind->build(spec, context);
+}
+
+} // namespace topoopt

@@ -1,0 +1,1393 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "ns3/packet-network.h"
+
+#include "ns3/log.h"
+#include "ns3/peek-scheduler.h"
+#include "ns3/simulator.h"
+#include "ns3/trace-source-accessor.h"
+#include "topoopt/core/error.h"
+#include "topoopt/core/random.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace topoopt
+{
+
+NS_LOG_COMPONENT_DEFINE("TopooptPacketNetwork");
+NS_OBJECT_ENSURE_REGISTERED(PacketNetwork);
+
+namespace
+{
+
+constexpr std::size_t kBlock = 1024; ///< records that a pool allocates at once
+/** Identities that fail are reported one by one up to this many. */
+constexpr std::size_t kMaxViolations = 10;
+
+/** What an ns-3 event costs to look for: events of ours between two looks at the interrupt flag. */
+constexpr std::uint32_t kInterruptPeriod = 1024;
+
+enum TrainFlag : std::uint8_t
+{
+    kAck = 1,
+    kMissing = 2,    ///< acknowledgement that asks to go back to `sequence`
+    kAckRequest = 4, ///< the last packet asks for an acknowledgement
+    kMarked = 8,     ///< congestion experienced, all packets
+    kMarkedHere = 16 ///< and it was this link that marked them
+};
+
+} // namespace
+
+/** A path with what follows from it. */
+struct PacketNetwork::Route
+{
+    std::vector<LinkId> links; ///< ends with kNoId
+    std::vector<LinkId> back;  ///< the acknowledgements' way, ends with kNoId
+    std::uint32_t hops = 0;
+    std::uint64_t cap = 0; ///< window that keeps the idle path full, in 1/kWindowUnit packets
+};
+
+/** One message: sender, receiver and bookkeeping. */
+struct PacketNetwork::Flow
+{
+    Message message;
+    const Route* route = nullptr;
+    SenderState sender;
+    std::uint32_t packets = 0;
+    std::uint32_t lastWire = 0; ///< bytes on the wire of the last packet
+    std::uint64_t live = 0;     ///< packets of the message in the network, both directions
+    Flow* next = nullptr;       ///< in a host queue, or in the free list
+    bool waiting = false;       ///< in a host queue
+    bool over = false;          ///< acknowledged completely
+    // Receiver.
+    bool missingSent = false;
+    std::uint32_t expected = 0; ///< first packet not received in order
+    std::uint32_t lastSeen = 0; ///< one above the packet that arrived last
+    std::uint32_t unacked = 0;  ///< packets since the last acknowledgement
+    std::uint32_t unackedMarked = 0;
+    // Times.
+    unsigned timeouts = 0; ///< in a row
+    SimTime lastProgress = 0;
+    SimTime start = 0;
+    SimTime end = kNever;
+    SimTime acknowledged = kNever;
+    SimTime ideal = 0;
+    std::uint64_t retransmits = 0;
+    std::uint64_t id = 0;
+};
+
+/** Packets of one message that follow each other on a link at equal distances; often a single one. */
+struct PacketNetwork::Train
+{
+    SimTime arrival = 0;         ///< of packet 0, whole, at the far end
+    SimTime gap = 0;             ///< between arrivals of successive packets
+    SimTime joined = 0;          ///< when packet 0 joined the queue
+    SimTime joinedGap = 0;       ///< the same for its successors
+    Train* next = nullptr;       ///< in the link's FIFO, or in the free list
+    Train* upstream = nullptr;   ///< train of the previous link that this one continues
+    Train* downstream = nullptr; ///< newest train of the next link that continues this one
+    Flow* flow = nullptr;
+    const LinkId* links = nullptr; ///< the path, ends with kNoId
+    std::uint32_t count = 0;
+    std::uint32_t advanced = 0; ///< packets that have been taken to the next link
+    std::uint32_t sequence = 0; ///< number of packet 0; acknowledgement: first packet not received
+    std::uint32_t wire = 0;     ///< bytes of each packet
+    std::uint32_t covered = 0;  ///< acknowledgement: data packets it stands for
+    std::uint32_t marked = 0;   ///< of these, marked
+    std::uint16_t hop = 0;
+    std::uint8_t flags = 0;
+};
+
+/** One directed link: FIFO queue, transmitter and what is in flight. */
+struct alignas(64) PacketNetwork::Port
+{
+    SimTime free = 0;          ///< the last packet in the queue has left
+    SimTime headTime = kNever; ///< the arrival that stands in the event heap
+    SimTime openUntil = -1;    ///< the last train's packets join until then, ahead of time
+    Train* head = nullptr;     ///< first train with packets not taken on
+    Train* tail = nullptr;
+    SimTime psPerByte = 0; ///< 0: the rate does not divide 8e12
+    SimTime markAbove = kNever;
+    SimTime dropAbove = kNever;
+    SimTime delay = 0;
+    Train* retired = nullptr; ///< last train that was taken on completely; may have to come back
+    Train* last = nullptr;    ///< that joined last; valid while openUntil has not passed
+    BitRate rate;
+    LinkCounters counters;
+    // Backlog that the last train's packets met: of the first, growth per packet, how many.
+    SimTime lastBacklog = 0;
+    SimTime lastGrowth = 0;
+    std::uint32_t lastCount = 0;
+
+    [[nodiscard]] SimTime TransmissionTime(Bytes wire) const
+    {
+        return psPerByte != 0 ? static_cast<SimTime>(wire) * psPerByte : TxTime(wire, rate);
+    }
+};
+
+/** Messages of a host that wait for room in a NIC's queue, served in turn. */
+struct PacketNetwork::HostQueue
+{
+    struct Burst
+    {
+        SimTime departure; ///< its last bit leaves
+        Bytes bytes;
+    };
+
+    std::deque<Burst> bursts; ///< own packets in the port's queue
+    Bytes bytes = 0;
+    Bytes limit = 0;
+    Flow* head = nullptr; ///< waiting messages
+    Flow* tail = nullptr;
+    SimTime wakeTime = kNever; ///< that stands in the event heap
+
+    void Drain(SimTime now)
+    {
+        while (!bursts.empty() && bursts.front().departure <= now)
+        {
+            bytes -= bursts.front().bytes;
+            bursts.pop_front();
+        }
+    }
+};
+
+Bytes
+MessageWireBytes(Bytes bytes, Bytes payload)
+{
+    const Bytes full = bytes == 0 ? 0 : (bytes - 1) / payload;
+    return full * WireBytes(payload) + WireBytes(bytes - full * payload);
+}
+
+ns3::TypeId
+PacketNetwork::GetTypeId()
+{
+    static ns3::TypeId tid =
+        ns3::TypeId("topoopt::PacketNetwork")
+            .SetParent<ns3::Object>()
+            .SetGroupName("TopoOpt")
+            .AddConstructor<PacketNetwork>()
+            .AddTraceSource("Transmit",
+                            "A packet joins the queue of a link.",
+                            ns3::MakeTraceSourceAccessor(&PacketNetwork::m_transmitTrace),
+                            "topoopt::PacketNetwork::PacketTrace")
+            .AddTraceSource("Drop",
+                            "A packet finds a full buffer.",
+                            ns3::MakeTraceSourceAccessor(&PacketNetwork::m_dropTrace),
+                            "topoopt::PacketNetwork::PacketTrace")
+            .AddTraceSource("MessageStart",
+                            "A message is handed to the transport.",
+                            ns3::MakeTraceSourceAccessor(&PacketNetwork::m_startTrace),
+                            "topoopt::PacketNetwork::MessageTrace")
+            .AddTraceSource("MessageEnd",
+                            "The last byte of a message has arrived.",
+                            ns3::MakeTraceSourceAccessor(&PacketNetwork::m_endTrace),
+                            "topoopt::PacketNetwork::MessageTrace");
+    return tid;
+}
+
+PacketNetwork::PacketNetwork() = default;
+PacketNetwork::~PacketNetwork() = default;
+
+void
+PacketNetwork::DoDispose()
+{
+    m_pump.Cancel();
+    m_listener = nullptr;
+    ns3::Object::DoDispose();
+}
+
+void
+PacketNetwork::Build(const Topology& topology, const PacketNetworkConfig& config)
+{
+    if (config.mtu <= kHeaderBytes || config.mtu > 65'536)
+    {
+        throw SpecError("engine.mtu",
+                        "found " + FormatBytes(config.mtu) +
+                            ", expected 45B..65536B (44 B are headers)");
+    }
+    m_config = config;
+    m_payload = config.mtu - kHeaderBytes;
+    m_ackEvery = config.ackEvery != 0
+                     ? config.ackEvery
+                     : static_cast<std::uint32_t>((64 * 1024 + m_payload - 1) / m_payload);
+    m_config.control = config.control != nullptr ? config.control : &DctcpControl();
+    m_servers = topology.servers;
+    m_links = topology.links;
+    m_ports.resize(m_links.size());
+    m_hostQueues.resize(m_links.size());
+    constexpr std::uint64_t kPicosecondBits = 8'000'000'000'000;
+    for (std::size_t id = 0; id < m_links.size(); ++id)
+    {
+        const Link& link = m_links[id];
+        Port& port = m_ports[id];
+        port.rate = link.rate;
+        port.delay = link.delay;
+        port.psPerByte = kPicosecondBits % link.rate.bps == 0
+                             ? static_cast<SimTime>(kPicosecondBits / link.rate.bps)
+                             : 0;
+        const Bytes perMicrosecond = link.rate.bps / 8'000'000;
+        const Bytes ecn =
+            config.ecn != 0 ? config.ecn : std::max<Bytes>(200'000, 10 * perMicrosecond);
+        const Bytes buffer = config.buffer != 0
+                                 ? config.buffer
+                                 : std::max({Bytes{2'000'000}, 160 * perMicrosecond, 10 * ecn});
+        port.markAbove = TxTime(ecn, link.rate);
+        port.dropAbove = TxTime(buffer, link.rate);
+        if (topology.IsServer(link.src))
+        {
+            m_hostQueues[id] = std::make_unique<HostQueue>();
+            m_hostQueues[id]->limit = std::max(ecn / 2, Bytes{2} * config.mtu);
+        }
+    }
+}
+
+std::vector<LinkId>
+PacketNetwork::ReverseOf(const Path& path) const
+{
+    std::vector<LinkId> back;
+    for (auto link = path.rbegin(); link != path.rend(); ++link)
+    {
+        if (m_links[*link].reverse == kNoId)
+        {
+            break;
+        }
+        back.push_back(m_links[*link].reverse);
+    }
+    if (back.size() == path.size())
+    {
+        return back;
+    }
+    // A one-way link: acknowledgements take a shortest way, lowest link numbers first.
+    const NodeId from = m_links[path.back()].dst;
+    const NodeId to = m_links[path.front()].src;
+    std::vector<LinkId> cameBy;
+    std::vector<NodeId> frontier{from};
+    for (const Link& link : m_links)
+    {
+        cameBy.resize(std::max<std::size_t>(cameBy.size(), std::max(link.src, link.dst) + 1),
+                      kNoId);
+    }
+    while (!frontier.empty() && cameBy[to] == kNoId)
+    {
+        std::vector<NodeId> nextFrontier;
+        for (NodeId node : frontier)
+        {
+            for (LinkId id = 0; id < m_links.size(); ++id)
+            {
+                const NodeId dst = m_links[id].dst;
+                if (m_links[id].src == node && dst != from && cameBy[dst] == kNoId)
+                {
+                    cameBy[dst] = id;
+                    nextFrontier.push_back(dst);
+                }
+            }
+        }
+        frontier = std::move(nextFrontier);
+    }
+    if (cameBy[to] == kNoId)
+    {
+        throw SpecError("topology",
+                        "found no way back from node " + std::to_string(from) + " to node " +
+                            std::to_string(to) + ", expected one for acknowledgements");
+    }
+    back.clear();
+    for (NodeId node = to; node != from; node = m_links[back.back()].src)
+    {
+        back.push_back(cameBy[node]);
+    }
+    std::reverse(back.begin(), back.end());
+    return back;
+}
+
+std::uint32_t
+PacketNetwork::AddRoute(const Path& path)
+{
+    std::uint64_t hash = path.size();
+    for (LinkId link : path)
+    {
+        hash = Mix64(hash, link);
+    }
+    const auto [begin, end] = m_routeIndex.equal_range(hash);
+    for (auto it = begin; it != end; ++it)
+    {
+        const Route& known = *m_routes[it->second];
+        if (known.hops == path.size() && std::equal(path.begin(), path.end(), known.links.begin()))
+        {
+            return it->second;
+        }
+    }
+    auto route = std::make_unique<Route>();
+    route->links = path;
+    route->back = ReverseOf(path);
+    route->hops = static_cast<std::uint32_t>(path.size());
+    SimTime roundTrip = 0;
+    SimTime slowest = 1;
+    SimTime queues = 0;
+    for (LinkId id : path)
+    {
+        const SimTime transmission = m_ports[id].TransmissionTime(WireBytes(m_payload));
+        roundTrip += transmission + m_ports[id].delay;
+        slowest = std::max(slowest, transmission);
+        queues += m_ports[id].dropAbove;
+    }
+    for (LinkId id : route->back)
+    {
+        roundTrip += m_ports[id].TransmissionTime(kAckWireBytes) + m_ports[id].delay;
+        queues += m_ports[id].dropAbove;
+    }
+    route->cap =
+        (static_cast<std::uint64_t>((roundTrip + slowest - 1) / slowest) + 2 * m_ackEvery) *
+        kWindowUnit;
+    m_timeout = std::max(m_timeout, 2 * (roundTrip + queues));
+    route->links.push_back(kNoId);
+    route->back.push_back(kNoId);
+    const auto number = static_cast<std::uint32_t>(m_routes.size());
+    m_routes.push_back(std::move(route));
+    m_routeIndex.emplace(hash, number);
+    return number;
+}
+
+SimTime
+PacketNetwork::Ideal(std::uint32_t number, Bytes bytes) const
+{
+    const Route& route = *m_routes[number];
+    const Bytes full = bytes == 0 ? 0 : (bytes - 1) / m_payload;
+    const Bytes lastWire = WireBytes(bytes - full * m_payload);
+    // Equal packets: number k leaves hop h at (sum of transmissions and delays up to h) + k * (slowest so far).
+    SimTime passed = 0;
+    SimTime slowest = 0;
+    SimTime end = 0; // the last packet, whole, at the far end
+    for (std::uint32_t h = 0; h < route.hops; ++h)
+    {
+        const Port& port = m_ports[route.links[h]];
+        SimTime before = 0; // the last full packet has left this hop
+        if (full > 0)
+        {
+            const SimTime transmission = port.TransmissionTime(WireBytes(m_payload));
+            slowest = std::max(slowest, transmission);
+            passed += transmission;
+            before = passed + static_cast<SimTime>(full - 1) * slowest;
+            passed += port.delay;
+        }
+        end = std::max(end, before) + port.TransmissionTime(lastWire) + port.delay;
+    }
+    return end;
+}
+
+SimTime
+PacketNetwork::Now() const
+{
+    return m_now;
+}
+
+PacketNetwork::Train*
+PacketNetwork::NewTrain()
+{
+    if (m_freeTrains == nullptr)
+    {
+        m_trainBlocks.push_back(std::make_unique<Train[]>(kBlock));
+        Train* const block = m_trainBlocks.back().get();
+        for (std::size_t k = kBlock; k-- > 0;)
+        {
+            FreeTrain(&block[k]);
+        }
+    }
+    Train* const train = m_freeTrains;
+    m_freeTrains = train->next;
+    return train;
+}
+
+void
+PacketNetwork::FreeTrain(Train* train)
+{
+    train->next = m_freeTrains;
+    m_freeTrains = train;
+}
+
+PacketNetwork::Flow*
+PacketNetwork::NewFlow()
+{
+    if (m_freeFlows == nullptr)
+    {
+        m_flowBlocks.push_back(std::make_unique<Flow[]>(kBlock));
+        Flow* const block = m_flowBlocks.back().get();
+        for (std::size_t k = kBlock; k-- > 0;)
+        {
+            block[k].over = true;
+            block[k].next = m_freeFlows;
+            m_freeFlows = &block[k];
+        }
+    }
+    Flow* const flow = m_freeFlows;
+    m_freeFlows = flow->next;
+    *flow = Flow{};
+    return flow;
+}
+
+std::uint64_t
+PacketNetwork::Send(const Message& message)
+{
+    Flow& flow = *NewFlow();
+    flow.id = m_totals.messages++;
+    flow.message = message;
+    flow.start = m_now;
+    flow.lastProgress = m_now;
+    ++m_unfinished;
+    if (message.src == message.dst)
+    {
+        m_totals.localBytes += message.bytes;
+        flow.ideal = TxTime(message.bytes, m_config.intraRate);
+        m_locals.emplace(flow.id, &flow);
+        m_events.Push({m_now + flow.ideal, Key(EventClass::Local, flow.id)});
+        return flow.id;
+    }
+    m_totals.askedBytes += message.bytes;
+    const Bytes full = message.bytes == 0 ? 0 : (message.bytes - 1) / m_payload;
+    if (full >= UINT32_MAX - 1)
+    {
+        throw SpecError("message " + std::to_string(flow.id),
+                        "found " + FormatBytes(message.bytes) + ", expected at most 2^32 packets");
+    }
+    flow.route = m_routes[message.route].get();
+    flow.packets = static_cast<std::uint32_t>(full + 1);
+    flow.lastWire = static_cast<std::uint32_t>(WireBytes(message.bytes - full * m_payload));
+    flow.ideal = Ideal(message.route, message.bytes);
+    flow.sender.cap = flow.route->cap;
+    flow.sender.window = flow.route->cap;
+    m_config.control->Start(flow.sender);
+    if (m_timers.empty())
+    {
+        m_events.Push({m_now + m_timeout, Key(EventClass::Timers, 0)});
+    }
+    m_timers.push_back({m_now + m_timeout, &flow, flow.id});
+    if (!m_startTrace.IsEmpty())
+    {
+        m_startTrace(RecordOf(flow));
+    }
+    TrySend(flow);
+    return flow.id;
+}
+
+void
+PacketNetwork::CallAt(SimTime time, std::uint64_t cookie)
+{
+    ++m_pendingCalls;
+    m_events.Push({std::max(time, m_now), Key(EventClass::Call, cookie)});
+}
+
+void
+PacketNetwork::Start(SimTime stop)
+{
+    m_stop = stop;
+    const bool watched = !m_transmitTrace.IsEmpty() || !m_dropTrace.IsEmpty() ||
+                         !m_startTrace.IsEmpty() || !m_endTrace.IsEmpty();
+    m_trains = m_config.trains && !watched;
+    m_stepped = watched || ns3::PeekScheduler::NextTimeStep() == INT64_MIN;
+    if (!m_events.Empty())
+    {
+        m_pump = ns3::Simulator::Schedule(
+            ns3::TimeStep(static_cast<std::uint64_t>(m_events.Top().time)) - ns3::Simulator::Now(),
+            &PacketNetwork::Pump,
+            this);
+    }
+}
+
+void
+PacketNetwork::Pump()
+{
+    // Nothing of ours schedules ns-3 events, so the next one is known for the whole of this call.
+    const SimTime horizon =
+        m_stepped ? ns3::Simulator::Now().GetTimeStep() + 1 : ns3::PeekScheduler::NextTimeStep();
+    std::uint32_t untilInterruptCheck = kInterruptPeriod;
+    while (!m_events.Empty() && m_unfinished + m_pendingCalls > 0)
+    {
+        const EventHeap::Entry event = m_events.Top();
+        if (event.time > m_stop)
+        {
+            m_now = m_stop;
+            break;
+        }
+        if (event.time >= horizon)
+        {
+            m_pump = ns3::Simulator::Schedule(
+                ns3::TimeStep(static_cast<std::uint64_t>(event.time)) - ns3::Simulator::Now(),
+                &PacketNetwork::Pump,
+                this);
+            return;
+        }
+        if (--untilInterruptCheck == 0)
+        {
+            untilInterruptCheck = kInterruptPeriod;
+            if (m_interrupt != nullptr && m_interrupt->load(std::memory_order_relaxed))
+            {
+                break;
+            }
+        }
+        const std::uint64_t id = event.key & ((std::uint64_t{1} << kClassShift) - 1);
+        m_currentKey = event.key;
+        switch (static_cast<EventClass>(event.key >> kClassShift))
+        {
+        case EventClass::Arrival:
+            if (m_ports[id].headTime != event.time)
+            {
+                m_events.Pop(); // moved since
+                continue;
+            }
+            m_now = event.time;
+            OnArrival(static_cast<LinkId>(id));
+            break;
+        case EventClass::HostQueue:
+            m_events.Pop();
+            if (m_hostQueues[id]->wakeTime != event.time)
+            {
+                continue;
+            }
+            m_now = event.time;
+            m_hostQueues[id]->wakeTime = kNever;
+            ServeHostQueue(static_cast<LinkId>(id));
+            break;
+        case EventClass::Timers:
+            OnTimers();
+            continue;
+        case EventClass::Local:
+            m_events.Pop();
+            m_now = event.time;
+            OnLocal(id);
+            break;
+        case EventClass::Call:
+            m_events.Pop();
+            m_now = event.time;
+            --m_pendingCalls;
+            m_listener->Due(id);
+            break;
+        }
+        ++m_totals.events;
+    }
+    Settle();
+}
+
+SimTime
+PacketNetwork::FirstArrival(const Port& port) const
+{
+    const Train* const train = port.head;
+    if (train == nullptr)
+    {
+        return kNever;
+    }
+    std::uint32_t index = train->advanced;
+    // At the receiver only the last packet of an expected train has an effect: the others just count.
+    if (m_trains && train->links[train->hop + 1] == kNoId && (train->flags & kAck) == 0 &&
+        train->sequence + index == train->flow->expected)
+    {
+        index = train->count - 1;
+    }
+    return train->arrival + index * train->gap;
+}
+
+void
+PacketNetwork::PopHead(Port& port)
+{
+    port.head = port.head->next;
+    if (port.head == nullptr)
+    {
+        port.tail = nullptr;
+    }
+}
+
+void
+PacketNetwork::OnArrival(LinkId link)
+{
+    Port& port = m_ports[link];
+    Train* const train = port.head;
+    const bool here = train->links[train->hop + 1] == kNoId;
+    if (!here)
+    {
+        Forward(link, train);
+        port.headTime = FirstArrival(port);
+        if (port.headTime != kNever)
+        {
+            m_events.ReplaceTop({port.headTime, m_currentKey});
+        }
+        else
+        {
+            m_events.Pop();
+        }
+        return;
+    }
+    const std::uint32_t sequence = train->sequence + train->advanced;
+    std::uint32_t packets = 1;
+    const bool inOrder = (train->flags & kAck) == 0 && sequence == train->flow->expected;
+    if (inOrder)
+    {
+        packets = m_trains ? train->count - train->advanced : 1;
+        train->flow->expected += packets;
+    }
+    train->advanced += packets;
+    m_arrivedWireHops += Bytes{packets} * train->wire * (train->hop + 1u);
+    const bool last = train->advanced == train->count;
+    // The link is in order again before anything reacts: the reaction may send on this very link.
+    if (last)
+    {
+        PopHead(port);
+    }
+    port.headTime = FirstArrival(port);
+    if (port.headTime != kNever)
+    {
+        m_events.ReplaceTop({port.headTime, m_currentKey});
+    }
+    else
+    {
+        m_events.Pop();
+    }
+    if ((train->flags & kAck) != 0)
+    {
+        DeliverAck(*train);
+    }
+    else
+    {
+        DeliverData(*train, sequence, packets, inOrder, last);
+    }
+    if (last)
+    {
+        FreeTrain(train);
+    }
+}
+
+void
+PacketNetwork::Forward(LinkId inLink, Train* train)
+{
+    const LinkId outLink = train->links[train->hop + 1];
+    Port& in = m_ports[inLink];
+    Port& out = m_ports[outLink];
+    if (out.openUntil >= m_now)
+    {
+        CutOpenTrain(outLink);
+    }
+    const SimTime start = std::max(out.free, m_now);
+    const SimTime backlog = start - m_now;
+    const SimTime transmission = out.TransmissionTime(train->wire);
+    std::uint32_t packets = 1;
+    if (backlog > out.dropAbove)
+    {
+        NS_LOG_LOGIC("drop on link " << outLink);
+        ++out.counters.drops;
+        ++m_totals.drops;
+        m_droppedWireHops += Bytes{train->wire} * (train->hop + 1u);
+        if (!m_dropTrace.IsEmpty())
+        {
+            m_dropTrace(outLink, train->flow->id, train->wire, start);
+        }
+        Flow& flow = *train->flow;
+        if (++train->advanced == train->count)
+        {
+            PopHead(in);
+            Retire(in, train);
+        }
+        --flow.live;
+        FinishIfOver(flow);
+        return;
+    }
+    const bool marked = backlog > out.markAbove && (train->flags & kAck) == 0;
+    SimTime gap = transmission;
+    const std::uint32_t remaining = train->count - train->advanced;
+    if (m_trains && remaining > 1)
+    {
+        // How many successors meet the same fate: the backlog they meet is backlog + k * (gap out - gap in).
+        const SimTime change = transmission - train->gap;
+        std::int64_t successors = remaining - 1;
+        if (change > 0)
+        {
+            const SimTime bound = marked ? out.dropAbove : std::min(out.markAbove, out.dropAbove);
+            successors = std::min<std::int64_t>(successors, (bound - backlog) / change);
+        }
+        else if (change < 0 && backlog == 0)
+        {
+            gap = train->gap; // each finds the port idle
+        }
+        else if (change < 0)
+        {
+            // Until the queue has run empty, or is short enough for no mark.
+            const SimTime floor = marked ? out.markAbove + 1 : 0;
+            successors = std::min<std::int64_t>(successors, (backlog - floor) / -change);
+        }
+        packets += static_cast<std::uint32_t>(successors);
+    }
+    Train* onward = train;
+    if (train->count == 1)
+    {
+        PopHead(in);
+        onward->upstream = nullptr;
+        onward->joinedGap = 0;
+    }
+    else
+    {
+        onward = NewTrain();
+        onward->flow = train->flow;
+        onward->links = train->links;
+        onward->hop = train->hop;
+        onward->wire = train->wire;
+        onward->covered = 0;
+        onward->marked = 0;
+        onward->sequence = train->sequence + train->advanced;
+        onward->upstream = train;
+        onward->count = packets;
+        onward->flags = train->flags;
+        train->downstream = onward;
+        const SimTime inGap = train->gap;
+        train->advanced += packets;
+        if (train->advanced == train->count)
+        {
+            PopHead(in);
+            Retire(in, train);
+        }
+        else
+        {
+            onward->flags &= static_cast<std::uint8_t>(~kAckRequest);
+        }
+        onward->joinedGap = inGap;
+    }
+    onward->advanced = 0;
+    onward->downstream = nullptr;
+    onward->joined = m_now;
+    onward->gap = gap;
+    ++onward->hop;
+    onward->flags &= static_cast<std::uint8_t>(~kMarkedHere);
+    if (marked)
+    {
+        onward->flags |= kMarked | kMarkedHere;
+        out.counters.marks += packets;
+    }
+    Append(outLink, onward, start, transmission);
+}
+
+void
+PacketNetwork::Append(LinkId link, Train* train, SimTime start, SimTime transmission)
+{
+    Port& port = m_ports[link];
+    NoteBacklog(port);
+    const SimTime successors = train->count - 1;
+    train->arrival = start + transmission + port.delay;
+    train->next = nullptr;
+    port.free = start + successors * train->gap + transmission;
+    port.last = train;
+    port.openUntil = successors > 0 && train->upstream != nullptr
+                         ? train->joined + successors * train->joinedGap
+                         : -1;
+    port.lastBacklog = start - m_now;
+    port.lastCount = train->count;
+    port.lastGrowth = train->gap - train->joinedGap;
+    port.counters.packets += train->count;
+    port.counters.bytes += Bytes{train->count} * train->wire;
+    port.counters.busy += train->count * transmission;
+    if (!m_transmitTrace.IsEmpty())
+    {
+        for (std::uint32_t k = 0; k < train->count; ++k)
+        {
+            m_transmitTrace(link, train->flow->id, train->wire, start + k * train->gap);
+        }
+    }
+    if (port.tail != nullptr)
+    {
+        port.tail->next = train;
+        port.tail = train;
+        return;
+    }
+    port.head = train;
+    port.tail = train;
+    port.headTime = FirstArrival(port);
+    m_events.Push({port.headTime, Key(EventClass::Arrival, link)});
+}
+
+void
+PacketNetwork::NoteBacklog(Port& port) const
+{
+    SimTime most = port.lastBacklog;
+    if (port.lastGrowth > 0 && port.lastCount > 1)
+    {
+        most += port.lastGrowth * (port.lastCount - 1);
+    }
+    port.counters.maxBacklog = std::max(port.counters.maxBacklog, most);
+}
+
+void
+PacketNetwork::Retire(Port& port, Train* train)
+{
+    if (train->count == 1)
+    {
+        FreeTrain(train);
+        return;
+    }
+    if (port.retired != nullptr)
+    {
+        FreeTrain(port.retired);
+    }
+    port.retired = train;
+}
+
+void
+PacketNetwork::CutOpenTrain(LinkId link)
+{
+    Port& port = m_ports[link];
+    Train& train = *port.last;
+    port.openUntil = -1;
+    const LinkId inLink = train.links[train.hop - 1];
+    // A packet has joined if its arrival comes before the event being handled.
+    const SimTime since = m_now - train.joined;
+    std::int64_t kept = since / train.joinedGap + 1;
+    if (since % train.joinedGap == 0 && Key(EventClass::Arrival, inLink) >= m_currentKey)
+    {
+        --kept;
+    }
+    if (kept >= train.count)
+    {
+        return;
+    }
+    const std::uint32_t returned = train.count - static_cast<std::uint32_t>(kept);
+    CutTo(link, &train, static_cast<std::uint32_t>(kept));
+    Train* const upstream = train.upstream;
+    Port& in = m_ports[inLink];
+    upstream->advanced -= returned;
+    if (in.retired == upstream)
+    {
+        in.retired = nullptr;
+        upstream->next = in.head;
+        in.head = upstream;
+        in.tail = in.tail == nullptr ? upstream : in.tail;
+    }
+    in.headTime = FirstArrival(in);
+    m_events.Push({in.headTime, Key(EventClass::Arrival, inLink)});
+}
+
+void
+PacketNetwork::CutTo(LinkId link, Train* train, std::uint32_t count)
+{
+    Port& port = m_ports[link];
+    const std::uint32_t removed = train->count - count;
+    port.counters.packets -= removed;
+    port.counters.bytes -= Bytes{removed} * train->wire;
+    port.counters.busy -= removed * port.TransmissionTime(train->wire);
+    port.counters.marks -= (train->flags & kMarkedHere) != 0 ? removed : 0;
+    port.lastCount = count;
+    port.free = train->arrival + (count - 1) * train->gap - port.delay;
+    train->count = count;
+    train->flags &= static_cast<std::uint8_t>(~kAckRequest);
+    if (port.openUntil >= 0)
+    {
+        port.openUntil = train->joined + (count - 1) * train->joinedGap;
+    }
+    if (train->advanced > count)
+    {
+        Train* const next = train->downstream;
+        CutTo(train->links[train->hop + 1], next, next->count - (train->advanced - count));
+        train->advanced = count;
+    }
+    if (port.head != train)
+    {
+        return; // taken on completely, or not yet looked at
+    }
+    if (train->advanced == count)
+    {
+        PopHead(port);
+        Retire(port, train);
+        port.headTime = kNever;
+    }
+    else if (train->links[train->hop + 1] == kNoId)
+    {
+        port.headTime = FirstArrival(port);
+        m_events.Push({port.headTime, Key(EventClass::Arrival, link)});
+    }
+}
+
+void
+PacketNetwork::Settle()
+{
+    m_currentKey = UINT64_MAX; // whatever is due now has happened
+    for (LinkId link = 0; link < m_ports.size(); ++link)
+    {
+        if (m_ports[link].openUntil > m_now)
+        {
+            CutOpenTrain(link);
+        }
+    }
+    for (Port& port : m_ports)
+    {
+        NoteBacklog(port);
+        // Packets of an unfinished train that have reached their receiver by now.
+        for (Train* train = port.head; train != nullptr && train->links[train->hop + 1] == kNoId &&
+                                       (train->flags & kAck) == 0 &&
+                                       train->sequence + train->advanced == train->flow->expected;
+             train = train->next)
+        {
+            while (train->advanced < train->count &&
+                   train->arrival + train->advanced * train->gap <= m_now)
+            {
+                ++train->advanced;
+                ++train->flow->expected;
+                m_arrivedWireHops += Bytes{train->wire} * (train->hop + 1u);
+            }
+            if (train->advanced < train->count)
+            {
+                break;
+            }
+        }
+        for (const Train* train = port.head; train != nullptr; train = train->next)
+        {
+            m_inFlightWireHops +=
+                Bytes{train->count - train->advanced} * train->wire * (train->hop + 1u);
+        }
+    }
+}
+
+void
+PacketNetwork::DeliverData(const Train& train,
+                           std::uint32_t sequence,
+                           std::uint32_t packets,
+                           bool inOrder,
+                           bool last)
+{
+    Flow& flow = *train.flow;
+    flow.live -= packets;
+    const bool asked = last && (train.flags & kAckRequest) != 0;
+    const bool wentBack = sequence < flow.lastSeen;
+    flow.lastSeen = sequence + packets;
+    if (!inOrder)
+    {
+        if (sequence < flow.expected)
+        {
+            // Received before: the sender went back further than it had to.
+            if (asked)
+            {
+                SendAck(flow, false);
+            }
+        }
+        else if (!flow.missingSent || wentBack)
+        {
+            flow.missingSent = true;
+            SendAck(flow, true);
+        }
+        FinishIfOver(flow);
+        return;
+    }
+    flow.missingSent = false;
+    flow.unacked += packets;
+    flow.unackedMarked += (train.flags & kMarked) != 0 ? packets : 0;
+    const bool complete = flow.expected == flow.packets;
+    if (asked || complete)
+    {
+        SendAck(flow, false);
+    }
+    if (!complete)
+    {
+        return;
+    }
+    flow.end = m_now;
+    m_totals.deliveredBytes += flow.message.bytes;
+    const MessageRecord record = RecordOf(flow);
+    if (record.end - record.start < record.ideal && m_violations.size() < kMaxViolations)
+    {
+        m_violations.push_back("message " + std::to_string(record.id) + " took " +
+                               std::to_string(record.end - record.start) + " ps, alone it needs " +
+                               std::to_string(record.ideal) + " ps");
+    }
+    if (!m_endTrace.IsEmpty())
+    {
+        m_endTrace(record);
+    }
+    m_listener->Delivered(record);
+}
+
+void
+PacketNetwork::SendAck(Flow& flow, bool missing)
+{
+    Train* const ack = NewTrain();
+    ack->flow = &flow;
+    ack->links = flow.route->back.data();
+    ack->hop = 0;
+    ack->flags = static_cast<std::uint8_t>(kAck | (missing ? kMissing : 0));
+    ack->sequence = flow.expected;
+    ack->covered = flow.unacked;
+    ack->marked = flow.unackedMarked;
+    ack->wire = kAckWireBytes;
+    ack->count = 1;
+    flow.unacked = 0;
+    flow.unackedMarked = 0;
+    ++flow.live;
+    EnqueueLocal(ack->links[0], ack);
+}
+
+void
+PacketNetwork::DeliverAck(const Train& ack)
+{
+    Flow& flow = *ack.flow;
+    --flow.live;
+    if (flow.over)
+    {
+        FinishIfOver(flow);
+        return;
+    }
+    SenderState& sender = flow.sender;
+    if (ack.sequence > sender.acked)
+    {
+        sender.acked = ack.sequence;
+        sender.sent = std::max(sender.sent, sender.acked);
+        flow.lastProgress = m_now;
+        flow.timeouts = 0;
+    }
+    if (sender.acked == flow.packets)
+    {
+        Finish(flow);
+        return;
+    }
+    if (ack.covered > 0)
+    {
+        m_config.control->Acknowledged(sender, {ack.covered, ack.marked});
+    }
+    if ((ack.flags & kMissing) != 0 && ack.sequence == sender.acked && sender.sent > sender.acked)
+    {
+        flow.retransmits += sender.sent - sender.acked;
+        m_config.control->Lost(sender);
+        sender.sent = sender.acked;
+    }
+    TrySend(flow);
+}
+
+void
+PacketNetwork::Finish(Flow& flow)
+{
+    flow.over = true;
+    flow.acknowledged = m_now;
+    --m_unfinished;
+    m_totals.retransmits += flow.retransmits;
+    m_listener->Finished(RecordOf(flow));
+    FinishIfOver(flow);
+}
+
+void
+PacketNetwork::FinishIfOver(Flow& flow)
+{
+    if (flow.over && flow.live == 0 && !flow.waiting)
+    {
+        flow.next = m_freeFlows;
+        m_freeFlows = &flow;
+    }
+}
+
+void
+PacketNetwork::OnLocal(std::uint64_t id)
+{
+    const auto it = m_locals.find(id);
+    Flow& flow = *it->second;
+    m_locals.erase(it);
+    flow.end = m_now;
+    if (!m_endTrace.IsEmpty())
+    {
+        m_endTrace(RecordOf(flow));
+    }
+    m_listener->Delivered(RecordOf(flow));
+    Finish(flow);
+}
+
+void
+PacketNetwork::OnTimers()
+{
+    m_events.Pop();
+    const TimerEntry entry = m_timers.front();
+    m_timers.pop_front();
+    Flow& flow = *entry.flow;
+    if (flow.id == entry.id && !flow.over)
+    {
+        m_now = entry.time;
+        m_timers.push_back({m_now + m_timeout, &flow, flow.id});
+        const SimTime patience = m_timeout << std::min(flow.timeouts, 6U);
+        if (flow.sender.sent > flow.sender.acked && m_now - flow.lastProgress >= patience)
+        {
+            ++flow.timeouts;
+            flow.lastProgress = m_now;
+            flow.retransmits += flow.sender.sent - flow.sender.acked;
+            m_config.control->TimedOut(flow.sender);
+            flow.sender.sent = flow.sender.acked;
+            TrySend(flow);
+        }
+        ++m_totals.events;
+    }
+    if (!m_timers.empty())
+    {
+        m_events.Push({m_timers.front().time, Key(EventClass::Timers, 0)});
+    }
+}
+
+std::uint32_t
+PacketNetwork::Sendable(const Flow& flow) const
+{
+    const SenderState& sender = flow.sender;
+    const std::uint64_t window = sender.window / kWindowUnit;
+    const std::uint64_t outstanding = sender.sent - sender.acked;
+    if (outstanding >= window)
+    {
+        return 0;
+    }
+    const std::uint64_t remaining = flow.packets - sender.sent;
+    const std::uint64_t room = std::min(remaining, window - outstanding);
+    // Few packets wait for more room, so that bursts do not fall apart.
+    const std::uint64_t worthwhile =
+        std::min({std::uint64_t{m_ackEvery}, std::max<std::uint64_t>(1, window / 2), remaining});
+    return room >= worthwhile ? static_cast<std::uint32_t>(room) : 0;
+}
+
+void
+PacketNetwork::TrySend(Flow& flow)
+{
+    if (flow.waiting)
+    {
+        return;
+    }
+    std::uint32_t sendable = Sendable(flow);
+    if (sendable == 0)
+    {
+        return;
+    }
+    HostQueue& queue = *m_hostQueues[flow.route->links[0]];
+    if (queue.head == nullptr)
+    {
+        queue.Drain(m_now);
+        while (sendable > 0 && queue.bytes < queue.limit)
+        {
+            Inject(flow, std::min(sendable, m_ackEvery));
+            sendable = Sendable(flow);
+        }
+    }
+    if (sendable > 0)
+    {
+        WaitForHostQueue(flow);
+    }
+}
+
+void
+PacketNetwork::WaitForHostQueue(Flow& flow)
+{
+    const LinkId link = flow.route->links[0];
+    HostQueue& queue = *m_hostQueues[link];
+    flow.waiting = true;
+    flow.next = nullptr;
+    (queue.head == nullptr ? queue.head : queue.tail->next) = &flow;
+    queue.tail = &flow;
+    if (queue.wakeTime == kNever)
+    {
+        ScheduleHostQueue(link);
+    }
+}
+
+void
+PacketNetwork::ScheduleHostQueue(LinkId link)
+{
+    // When half the room is free: the port never idles, and a wake-up serves several bursts.
+    HostQueue& queue = *m_hostQueues[link];
+    Bytes left = queue.bytes;
+    for (const HostQueue::Burst& burst : queue.bursts)
+    {
+        left -= burst.bytes;
+        queue.wakeTime = burst.departure;
+        if (2 * left <= queue.limit)
+        {
+            break;
+        }
+    }
+    m_events.Push({queue.wakeTime, Key(EventClass::HostQueue, link)});
+}
+
+void
+PacketNetwork::ServeHostQueue(LinkId link)
+{
+    HostQueue& queue = *m_hostQueues[link];
+    queue.Drain(m_now);
+    // While a message is being served nobody may schedule another wake-up.
+    queue.wakeTime = m_now;
+    while (queue.head != nullptr && queue.bytes < queue.limit)
+    {
+        Flow& flow = *queue.head;
+        queue.head = flow.next;
+        flow.waiting = false;
+        const std::uint32_t sendable = flow.over ? 0 : Sendable(flow);
+        if (sendable > 0)
+        {
+            Inject(flow, std::min(sendable, m_ackEvery));
+            if (Sendable(flow) > 0)
+            {
+                WaitForHostQueue(flow);
+            }
+        }
+        FinishIfOver(flow);
+    }
+    queue.wakeTime = kNever;
+    if (queue.head != nullptr)
+    {
+        ScheduleHostQueue(link);
+    }
+}
+
+void
+PacketNetwork::Inject(Flow& flow, std::uint32_t packets)
+{
+    SenderState& sender = flow.sender;
+    const LinkId link = flow.route->links[0];
+    const bool end = sender.sent + packets == flow.packets;
+    const auto fullWire = static_cast<std::uint32_t>(WireBytes(m_payload));
+    const std::uint32_t shorter = end && flow.lastWire != fullWire ? 1 : 0;
+    // Every burst ends with a request for an acknowledgement: a window never waits for packets not asked for.
+    Bytes bytes = 0;
+    for (std::uint32_t part = 0; part < 2; ++part)
+    {
+        const std::uint32_t count = part == 0 ? packets - shorter : shorter;
+        if (count == 0)
+        {
+            continue;
+        }
+        Train* const train = NewTrain();
+        train->flow = &flow;
+        train->links = flow.route->links.data();
+        train->hop = 0;
+        train->flags = part == 1 || shorter == 0 ? kAckRequest : 0;
+        train->sequence = sender.sent;
+        train->wire = part == 0 ? fullWire : flow.lastWire;
+        train->count = count;
+        train->covered = 0;
+        train->marked = 0;
+        sender.sent += count;
+        flow.live += count;
+        bytes += Bytes{count} * train->wire;
+        EnqueueLocal(link, train);
+    }
+    HostQueue& queue = *m_hostQueues[link];
+    queue.bytes += bytes;
+    queue.bursts.push_back({m_ports[link].free, bytes});
+}
+
+void
+PacketNetwork::EnqueueLocal(LinkId link, Train* train)
+{
+    Port& port = m_ports[link];
+    if (port.openUntil >= m_now)
+    {
+        CutOpenTrain(link);
+    }
+    const SimTime start = std::max(port.free, m_now);
+    const SimTime transmission = port.TransmissionTime(train->wire);
+    if (start - m_now > port.markAbove && (train->flags & kAck) == 0)
+    {
+        train->flags |= kMarked;
+        port.counters.marks += train->count;
+    }
+    train->advanced = 0;
+    train->upstream = nullptr;
+    train->downstream = nullptr;
+    train->joined = m_now;
+    train->joinedGap = 0;
+    train->gap = transmission;
+    Append(link, train, start, transmission);
+}
+
+MessageRecord
+PacketNetwork::RecordOf(const Flow& flow) const
+{
+    MessageRecord record;
+    record.id = flow.id;
+    record.message = flow.message;
+    record.start = flow.start;
+    record.end = flow.end;
+    record.acknowledged = flow.acknowledged;
+    record.ideal = flow.ideal;
+    record.retransmits = flow.retransmits;
+    record.delivered = flow.end != kNever ? flow.message.bytes
+                                          : std::min(flow.message.bytes, flow.expected * m_payload);
+    if (flow.route != nullptr)
+    {
+        record.hops = flow.route->hops;
+        record.sourceLink = flow.route->links[0];
+    }
+    return record;
+}
+
+NetworkTotals
+PacketNetwork::Totals() const
+{
+    NetworkTotals totals = m_totals;
+    totals.unfinished = m_unfinished;
+    for (const Port& port : m_ports)
+    {
+        totals.wireBytes += port.counters.bytes;
+        totals.packetHops += port.counters.packets;
+    }
+    return totals;
+}
+
+std::vector<LinkCounters>
+PacketNetwork::Links() const
+{
+    std::vector<LinkCounters> counters;
+    counters.reserve(m_ports.size());
+    for (const Port& port : m_ports)
+    {
+        counters.push_back(port.counters);
+    }
+    return counters;
+}
+
+std::vector<MessageRecord>
+PacketNetwork::Unfinished() const
+{
+    std::vector<MessageRecord> records;
+    for (const auto& block : m_flowBlocks)
+    {
+        for (std::size_t k = 0; k < kBlock; ++k)
+        {
+            if (!block[k].over)
+            {
+                records.push_back(RecordOf(block[k]));
+            }
+        }
+    }
+    std::sort(records.begin(), records.end(), [](const MessageRecord& a, const MessageRecord& b) {
+        return a.id < b.id;
+    });
+    return records;
+}
+
+std::vector<std::string>
+PacketNetwork::CheckPhysics() const
+{
+    std::vector<std::string> violations = m_violations;
+    const NetworkTotals totals = Totals();
+    if (m_unfinished == 0)
+    {
+        if (totals.askedBytes != totals.deliveredBytes)
+        {
+            violations.push_back("delivered " + std::to_string(totals.deliveredBytes) +
+                                 " B of payload, asked for " + std::to_string(totals.askedBytes) +
+                                 " B");
+        }
+    }
+    const Bytes accounted = m_arrivedWireHops + m_droppedWireHops + m_inFlightWireHops;
+    if (totals.wireBytes != accounted)
+    {
+        violations.push_back("links carried " + std::to_string(totals.wireBytes) +
+                             " B, packets account for " + std::to_string(accounted) + " B");
+    }
+    for (LinkId link = 0; link < m_ports.size(); ++link)
+    {
+        const Port& port = m_ports[link];
+        const std::string name = "link " + std::to_string(link);
+        if (port.counters.busy > port.free)
+        {
+            violations.push_back(name + " was busy for " + std::to_string(port.counters.busy) +
+                                 " ps until " + std::to_string(port.free) + " ps");
+        }
+        if (m_hostQueues[link] == nullptr && port.counters.maxBacklog > port.dropAbove)
+        {
+            violations.push_back(name + " queued " + std::to_string(port.counters.maxBacklog) +
+                                 " ps, its buffer holds " + std::to_string(port.dropAbove) + " ps");
+        }
+    }
+    return violations;
+}
+
+} // namespace topoopt

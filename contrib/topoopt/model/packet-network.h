@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#ifndef TOPOOPT_PACKET_NETWORK_H
+#define TOPOOPT_PACKET_NETWORK_H
+
+#include "ns3/event-heap.h"
+#include "ns3/event-id.h"
+#include "ns3/message-network.h"
+#include "ns3/object.h"
+#include "ns3/traced-callback.h"
+#include "ns3/transport.h"
+#include "topoopt/core/topology.h"
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+
+namespace topoopt
+{
+
+/** Bytes of every data packet besides its payload: IPv4 20, UDP 8, BTH 12, ICRC 4. */
+inline constexpr Bytes kHeaderBytes = 44;
+/** Bytes of every frame besides the IP packet: Ethernet 14, FCS 4, preamble 8, inter-frame gap 12. */
+inline constexpr Bytes kFrameBytes = 38;
+/** On the wire nothing is shorter: a 64 B frame with preamble and gap. */
+inline constexpr Bytes kMinWireBytes = 84;
+/** An acknowledgement: AETH (4 B) in place of payload. */
+inline constexpr Bytes kAckWireBytes = 4 + kHeaderBytes + kFrameBytes;
+
+/** Bytes on the wire of a data packet with @p payload bytes. */
+[[nodiscard]] constexpr Bytes
+WireBytes(Bytes payload)
+{
+    const Bytes wire = payload + kHeaderBytes + kFrameBytes;
+    return wire < kMinWireBytes ? kMinWireBytes : wire;
+}
+
+/** The whole of a message on the wire, once. */
+[[nodiscard]] Bytes MessageWireBytes(Bytes bytes, Bytes payload);
+
+/** Parameters of a PacketNetwork; 0 = derived as stated. */
+struct PacketNetworkConfig
+{
+    Bytes mtu = 9000; ///< IP packet; payload = mtu - kHeaderBytes
+    std::uint32_t ackEvery =
+        0;              ///< data packets per acknowledgement; 0: 64 KiB of payload, at least 1
+    Bytes buffer = 0;   ///< per port; 0: 160 us at line rate, at least 2 MB and ten times `ecn`
+    Bytes ecn = 0;      ///< marking threshold per port; 0: 10 us at line rate, at least 200 kB
+    bool trains = true; ///< exact trains; results do not depend on it
+    BitRate intraRate{200'000'000'000}; ///< between ranks of one server, per message, no contention
+    const CongestionControl* control = nullptr; ///< null: DCTCP
+};
+
+/**
+ * The packet engine: every packet of every message over every link of a Topology.
+ *
+ * A link's queue is a FIFO in front of a transmitter with store and forward; it is kept as arithmetic on
+ * "when is it free", so a packet costs one event per hop: its arrival at the other end. Only the earliest
+ * arrival of each link is in the event heap. Packets that follow each other are one record, a train; with
+ * trains off a record moves packet by packet, with trains on it is advanced as a whole, ahead of
+ * time, and cut back when something else joins the same queue first. What cannot yet have been seen is all
+ * that is cut back, so results are equal to the picosecond.
+ *
+ * Events are ordered by (time, what they are), never by insertion: arrivals by link number, then host
+ * queues by link, then timers of messages, then the executor's.
+ *
+ * Transport: a message is packets 0..n-1 with RoCEv2-like headers; the receiver acknowledges where the sender
+ * asks (every `ackEvery` packets, when the window is used up, at the end), names the first missing packet once per
+ * gap, and the sender goes back to it. Acknowledgements are packets on the reversed path. A host hands at most
+ * half the marking threshold to a NIC at once and serves its messages in turn, so own traffic waits in host memory, not in the port.
+ */
+class PacketNetwork final : public ns3::Object, public MessageNetwork
+{
+  public:
+    static ns3::TypeId GetTypeId();
+
+    PacketNetwork();
+    ~PacketNetwork() override;
+
+    /** Call once, before everything else. @throws SpecError for an MTU that holds no payload */
+    void Build(const Topology& topology, const PacketNetworkConfig& config);
+
+    std::uint32_t AddRoute(const Path& path) override;
+    std::uint64_t Send(const Message& message) override;
+    void CallAt(SimTime time, std::uint64_t cookie) override;
+    [[nodiscard]] SimTime Now() const override;
+    void Start(SimTime stop) override;
+    [[nodiscard]] NetworkTotals Totals() const override;
+    [[nodiscard]] std::vector<LinkCounters> Links() const override;
+    [[nodiscard]] std::vector<MessageRecord> Unfinished() const override;
+    [[nodiscard]] std::vector<std::string> CheckPhysics() const override;
+
+    /** Time for @p bytes alone in an empty network along a route: exact, what slowdown is measured against. */
+    [[nodiscard]] SimTime Ideal(std::uint32_t route, Bytes bytes) const;
+
+    /** Set from a signal handler: the run ends at the next event. */
+    void SetInterrupt(const std::atomic<bool>* flag)
+    {
+        m_interrupt = flag;
+    }
+
+    /** Signature of the trace sources Transmit and Drop: link, message, bytes on the wire, start of transmission. */
+    typedef void (*PacketTrace)(LinkId link, std::uint64_t message, Bytes wire, SimTime start);
+    /** Signature of the trace sources MessageStart and MessageEnd. */
+    typedef void (*MessageTrace)(const MessageRecord& record);
+
+  private:
+    struct Flow;
+    struct Route;
+    struct Train;
+    struct Port;
+    struct HostQueue;
+
+    enum class EventClass : std::uint64_t
+    {
+        Arrival = 0,   ///< id = link
+        HostQueue = 1, ///< id = link
+        Timers = 2,    ///< the head of m_timers
+        Local = 3,     ///< id = message inside a server
+        Call = 4       ///< id = cookie
+    };
+
+    static constexpr unsigned kClassShift = 60;
+
+    /** A sender is looked at when this is due; a message that is over by then has another id. */
+    struct TimerEntry
+    {
+        SimTime time;
+        Flow* flow;
+        std::uint64_t id;
+    };
+
+    static std::uint64_t Key(EventClass eventClass, std::uint64_t id)
+    {
+        return static_cast<std::uint64_t>(eventClass) << kClassShift | id;
+    }
+
+    void Pump();
+    [[nodiscard]] SimTime FirstArrival(const Port& port) const;
+    void OnArrival(LinkId link);
+    void Forward(LinkId inLink, Train* train);
+    void DeliverData(const Train& train,
+                     std::uint32_t sequence,
+                     std::uint32_t packets,
+                     bool inOrder,
+                     bool last);
+    void DeliverAck(const Train& ack);
+    void SendAck(Flow& flow, bool missing);
+    void OnHostQueue(LinkId link);
+    void OnTimers();
+    void OnLocal(std::uint64_t id);
+    void TrySend(Flow& flow);
+    void Inject(Flow& flow, std::uint32_t packets);
+    [[nodiscard]] std::uint32_t Sendable(const Flow& flow) const;
+    void ServeHostQueue(LinkId link);
+    /** Appends packets that all join the queue now; the sender's own. */
+    void EnqueueLocal(LinkId link, Train* train);
+    void Append(LinkId link, Train* train, SimTime start, SimTime transmission);
+    void CutOpenTrain(LinkId link);
+    void CutTo(LinkId link, Train* train, std::uint32_t count);
+    void PopHead(Port& port);
+    void Retire(Port& port, Train* train);
+    void NoteBacklog(Port& port) const;
+    void WaitForHostQueue(Flow& flow);
+    void ScheduleHostQueue(LinkId link);
+    void FinishIfOver(Flow& flow);
+    void Finish(Flow& flow);
+    [[nodiscard]] MessageRecord RecordOf(const Flow& flow) const;
+    [[nodiscard]] Train* NewTrain();
+    void FreeTrain(Train* train);
+    [[nodiscard]] Flow* NewFlow();
+    [[nodiscard]] std::vector<LinkId> ReverseOf(const Path& path) const;
+    /** Brings what trains have done ahead of time back to now, and counts what is in flight. */
+    void Settle();
+    void DoDispose() override;
+
+    PacketNetworkConfig m_config;
+    Bytes m_payload = 0;
+    std::uint32_t m_ackEvery = 1;
+    std::uint32_t m_servers = 0;
+    bool m_trains = true;   ///< config, and nobody listens to single packets
+    bool m_stepped = false; ///< one ns-3 event per time of ours: somebody looks at ns-3's clock
+    std::vector<Link> m_links;
+    std::vector<Port> m_ports; ///< by link
+    std::vector<std::unique_ptr<HostQueue>>
+        m_hostQueues; ///< by link; null unless a server sends there
+    std::vector<std::unique_ptr<Route>> m_routes;
+    std::unordered_multimap<std::uint64_t, std::uint32_t> m_routeIndex; ///< hash of links -> route
+    std::vector<std::unique_ptr<Flow[]>> m_flowBlocks;
+    Flow* m_freeFlows = nullptr;
+    std::deque<TimerEntry> m_timers; ///< retransmission timers, earliest first
+    std::vector<std::unique_ptr<Train[]>> m_trainBlocks;
+    Train* m_freeTrains = nullptr;
+    EventHeap m_events;
+    SimTime m_now = 0;
+    std::uint64_t m_currentKey = 0; ///< of the event being handled
+    SimTime m_stop = kNever;
+    ns3::EventId m_pump;
+    bool m_running = false;
+    const std::atomic<bool>* m_interrupt = nullptr;
+    NetworkTotals m_totals;
+    Bytes m_arrivedWireHops = 0; ///< bytes x hops of packets that reached their end
+    Bytes m_droppedWireHops = 0; ///< the same for dropped ones, up to the drop
+    SimTime m_timeout =
+        kMillisecond; ///< of retransmission; longer than any packet can be under way
+    Bytes m_inFlightWireHops = 0;
+    std::unordered_map<std::uint64_t, Flow*> m_locals; ///< messages inside servers, by id
+    std::uint64_t m_pendingCalls = 0;
+    std::uint64_t m_unfinished = 0; ///< messages that are not over
+    std::vector<std::string> m_violations;
+    ns3::TracedCallback<LinkId, std::uint64_t, Bytes, SimTime> m_transmitTrace;
+    ns3::TracedCallback<LinkId, std::uint64_t, Bytes, SimTime> m_dropTrace;
+    ns3::TracedCallback<const MessageRecord&> m_startTrace;
+    ns3::TracedCallback<const MessageRecord&> m_endTrace;
+};
+
+} // namespace topoopt
+
+#endif // TOPOOPT_PACKET_NETWORK_H
