@@ -35,7 +35,7 @@ OP_COLUMNS = "op_id,job,iteration,kind,name,group,ranks,bytes,start_ps,end_ps,du
 TASK_COLUMNS = "rank,task,kind,name,start_ps,end_ps".split(",")
 LINK_COLUMNS = "link_id,src,dst,rate_bps,bytes,packets,drops,marks,busy_ps,max_queue_bytes,utilisation".split(",")
 # Columns of words; every other known column is a number, empty = NaN.
-TEXT_COLUMNS = frozenset("job,kind,name,group,status,task,src,dst".split(","))
+TEXT_COLUMNS = frozenset("job,kind,name,group,ranks,status,task,src,dst".split(","))
 
 
 class ResultError(Exception):

@@ -24,8 +24,8 @@ constexpr std::size_t kBlock = 1024; ///< records that a pool allocates at once
 /** Identities that fail are reported one by one up to this many. */
 constexpr std::size_t kMaxViolations = 10;
 
-/** What an ns-3 event costs to look for: events of ours between two looks at the interrupt flag. */
-constexpr std::uint32_t kInterruptPeriod = 1024;
+/** Events between two calls of the heartbeat; about a millisecond. */
+constexpr std::uint32_t kHeartbeatPeriod = 1U << 14;
 
 enum TrainFlag : std::uint8_t
 {
@@ -498,7 +498,7 @@ PacketNetwork::Pump()
     // Nothing of ours schedules ns-3 events, so the next one is known for the whole of this call.
     const SimTime horizon =
         m_stepped ? ns3::Simulator::Now().GetTimeStep() + 1 : ns3::PeekScheduler::NextTimeStep();
-    std::uint32_t untilInterruptCheck = kInterruptPeriod;
+    std::uint32_t untilHeartbeat = kHeartbeatPeriod;
     while (!m_events.Empty() && m_unfinished + m_pendingCalls > 0)
     {
         const EventHeap::Entry event = m_events.Top();
@@ -515,10 +515,10 @@ PacketNetwork::Pump()
                 this);
             return;
         }
-        if (--untilInterruptCheck == 0)
+        if (--untilHeartbeat == 0)
         {
-            untilInterruptCheck = kInterruptPeriod;
-            if (m_interrupt != nullptr && m_interrupt->load(std::memory_order_relaxed))
+            untilHeartbeat = kHeartbeatPeriod;
+            if (m_heartbeat && !m_heartbeat())
             {
                 break;
             }

@@ -10,7 +10,6 @@
 #include "ns3/transport.h"
 #include "topoopt/core/topology.h"
 
-#include <atomic>
 #include <deque>
 #include <memory>
 #include <unordered_map>
@@ -92,12 +91,6 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
 
     /** Time for @p bytes alone in an empty network along a route: exact, what slowdown is measured against. */
     [[nodiscard]] SimTime Ideal(std::uint32_t route, Bytes bytes) const;
-
-    /** Set from a signal handler: the run ends at the next event. */
-    void SetInterrupt(const std::atomic<bool>* flag)
-    {
-        m_interrupt = flag;
-    }
 
     /** Signature of the trace sources Transmit and Drop: link, message, bytes on the wire, start of transmission. */
     typedef void (*PacketTrace)(LinkId link, std::uint64_t message, Bytes wire, SimTime start);
@@ -197,7 +190,6 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     SimTime m_stop = kNever;
     ns3::EventId m_pump;
     bool m_running = false;
-    const std::atomic<bool>* m_interrupt = nullptr;
     NetworkTotals m_totals;
     Bytes m_arrivedWireHops = 0; ///< bytes x hops of packets that reached their end
     Bytes m_droppedWireHops = 0; ///< the same for dropped ones, up to the drop
