@@ -357,7 +357,7 @@ TraceOptions::Parse(const std::map<std::string, std::string>& options,
     reader.Flag("ctrl_deps", out.controlDeps);
     reader.Number("one_trace", out.oneTrace, 0, 1000000);
     reader.Flag("partial", out.partial);
-    reader.Text("groups", out.groupsFile);
+    reader.Text("groups_file", out.groupsFile);
     reader.Text("ranks_map", out.ranksMap);
     reader.RefuseOthers("trace");
     return out;
@@ -392,6 +392,16 @@ const std::vector<TraceFormat>&
 TraceFormats()
 {
     static const std::vector<TraceFormat> formats = {
+        {"chakra",
+         "Chakra execution trace, protobuf; one file per rank, groups within or in comm_group.json",
+         false,
+         ProbeChakra,
+         LoadChakra},
+        {"chakra-json",
+         "Chakra execution trace, JSON dialect with workload_graph; one file per rank",
+         false,
+         ProbeChakraJson,
+         LoadChakraJson},
         {"torch-et",
          "PyTorch execution trace, JSON, schema 1.0.1 to 1.1.1, plain or linked; one file per rank",
          false,

@@ -51,7 +51,7 @@ struct TraceOptions
     std::uint32_t oneTrace = 0;
     /** partial: ranks may be missing; the trace is summarised but not matched, so it cannot run. */
     bool partial = false;
-    /** groups: a JSON file {"name": [ranks]} with process groups. */
+    /** groups_file: a JSON file {"name": [ranks]} with process groups. */
     std::string groupsFile;
     /** ranks_map: a file with the server of rank 0, 1, ...; empty = rank r on server r / gpus. */
     std::string ranksMap;

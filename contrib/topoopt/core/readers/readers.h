@@ -92,6 +92,12 @@ void LoadParamBasic(const std::vector<TraceFile>& files,
                     TraceSet& set);
 bool ProbeTorchEt(std::string_view head);
 void LoadTorchEt(const std::vector<TraceFile>& files, const TraceOptions& options, TraceSet& set);
+bool ProbeChakra(std::string_view head);
+void LoadChakra(const std::vector<TraceFile>& files, const TraceOptions& options, TraceSet& set);
+bool ProbeChakraJson(std::string_view head);
+void LoadChakraJson(const std::vector<TraceFile>& files,
+                    const TraceOptions& options,
+                    TraceSet& set);
 
 // Flow lists and what goes with them; see trace-flows.h.
 bool ProbeHpccFlows(std::string_view head);
