@@ -4,6 +4,8 @@
 
     scripts/plot.py DIR... [-o OUT] [--html]
 
+A DIR that holds sweep.csv in place of summary.json is drawn as a sweep.
+
 Exit status 2 and one line on standard error when the results cannot be read or OUT cannot be written.
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -26,6 +29,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--labels", metavar="A,B", default="", help="names of the directories in legends")
     parser.add_argument("--only", metavar="NAME,NAME", default="", help="only these pictures")
+    parser.add_argument("--window", metavar="FROM:TO", default="", help="part of the timeline, such as 1.5ms:3ms")
+    parser.add_argument("--x", metavar="COLUMN", default="", help="sweeps: the parameter along the axis")
+    parser.add_argument("--y", metavar="COLUMN", default="", help="sweeps: the measure (default: iteration time)")
+    parser.add_argument("--html", action="store_true", help="also write report.html, one file that opens from disk")
     parser.add_argument("--quiet", action="store_true", help="do not list the files written")
     return parser.parse_args(arguments)
 
@@ -41,8 +48,10 @@ def main(arguments: list[str]) -> int:
     labels = [label for label in options.labels.split(",") if label]
     out: Path = options.output or options.directories[0] / "plots"
     try:
-        runs = read_results(options.directories, labels)
-        names = draw(runs, out, options)
+        if is_sweep(options.directories):
+            names = draw_sweep(out, options)
+        else:
+            names = draw(read_results(options.directories, labels), out, options)
     except ResultError as error:
         return fail(str(error))
     except OSError as error:
@@ -52,23 +61,59 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def draw(runs: list, out: Path, options: argparse.Namespace) -> list[str]:
-    """All the pictures that were asked for; their file names."""
+def is_sweep(directories: list[Path]) -> bool:
+    from topoopt_results import ResultError
+
+    sweeps = [d for d in directories if (d / "sweep.csv").exists() and not (d / "summary.json").exists()]
+    if sweeps and len(directories) > 1:
+        raise ResultError(f"{sweeps[0]}: a sweep is drawn alone, found {len(directories)} directories")
+    return bool(sweeps)
+
+
+def need_matplotlib() -> None:
     from topoopt_results import ResultError
 
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise ResultError(
-            "matplotlib is missing for this Python; install python3-matplotlib and use /usr/bin/python3"
-        ) from None
-    from figures import completion, flows, style
+        message = "matplotlib is missing for this Python; install python3-matplotlib and use /usr/bin/python3"
+        raise ResultError(message) from None
 
+
+def draw_sweep(out: Path, options: argparse.Namespace) -> list[str]:
+    need_matplotlib()
+    from figures import style, sweep
+
+    data = sweep.read_sweep(options.directories[0] / "sweep.csv")
+    out.mkdir(parents=True, exist_ok=True)
+    style.setup()
+    writer = style.Writer(out, [])
+    sweep.sweep(data, writer, options.x, options.y)
+    return writer.names
+
+
+def draw(runs: list, out: Path, options: argparse.Namespace) -> list[str]:
+    """All the pictures that were asked for; their file names."""
+    from topoopt_results import ResultError
+
+    need_matplotlib()
+    from figures import completion, flows, links, matrix, style, timeline, topology
+
+    window = timeline.parse_window(options.window)
     pictures = {
         "fct_cdf": flows.fct_cdf,
         "slowdown_by_size": flows.slowdown_by_size,
         "tail_table": flows.tail_table,
         "completion": completion.completion,
+        "iteration_times": completion.iteration_times,
+        "collectives": completion.collectives,
+        "timeline": partial(timeline.timeline, window=window),
+        "link_utilisation": links.link_utilisation,
+        "traffic_matrix": matrix.traffic_matrix,
+        "path_length": links.path_length,
+        "link_load": links.link_load,
+        "bandwidth_tax": links.bandwidth_tax,
+        "topology": topology.topology,
     }
     wanted = [name for name in options.only.split(",") if name] or list(pictures)
     for name in wanted:
@@ -80,6 +125,13 @@ def draw(runs: list, out: Path, options: argparse.Namespace) -> list[str]:
     writer = style.Writer(out, [])
     for name in wanted:
         pictures[name](runs, styles, writer)
+    if options.html:
+        from report import build
+
+        warning = build.write_report(options.directories, runs, styles, out, writer.names)
+        if warning:
+            print(f"plot: {warning}", file=sys.stderr)
+        writer.names.append("report.html")
     return writer.names
 
 

@@ -8,8 +8,19 @@ from typing import Sequence
 import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
-from figures.style import Look, Writer, format_time, legend_above, new_figure, time_unit
+from figures.style import (
+    Look,
+    Writer,
+    count_text,
+    format_time,
+    framed_figure,
+    legend_above,
+    new_figure,
+    plain_log_axis,
+    time_unit,
+)
 from topoopt_results import Run
 
 
@@ -97,3 +108,160 @@ def completion(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> 
         ),
         {"bound": "busiest server's payload bytes over its NIC rate; no computation", "unit": "ps"},
     )
+
+
+def iteration_times(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> None:
+    """P4 over iterations: the time of each, with each run's bound as a thin line."""
+    header = ["run", "iteration", "time_ps", "bound_ps"]
+    shown = [run for run in runs if len(run.iteration_times)]
+    if not shown:
+        writer.empty("iteration_times", "Time of each iteration", "no iteration completed", header)
+        return
+    scale, unit = time_unit(float(np.median(np.concatenate([run.iteration_times for run in shown]))))
+    figure, ax = new_figure(1.8 + 0.13 * (len(shown) + 1))
+    for run in shown:
+        look = styles[run.label]
+        numbers = np.arange(1, len(run.iteration_times) + 1)
+        label = f"{run.label} (n = {len(numbers)} iterations)"
+        every = max(len(numbers) // 20, 1)
+        ax.plot(
+            numbers,
+            run.iteration_times / scale,
+            color=look.colour,
+            linestyle=look.dash,
+            marker=look.marker,
+            markevery=every,
+            label=label,
+        )
+        if run.iteration_bound() is not None:
+            ax.axhline(run.iteration_bound() / scale, color=look.colour, linewidth=0.6, linestyle=look.dash)
+    ax.plot([], [], color="#555555", linewidth=0.6, label="thin: lower bound (bytes / NIC rate)")
+    ax.set_ylim(0, None)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xlabel("iteration")
+    ax.set_ylabel(f"iteration time [{unit}]")
+    legend_above(ax)
+    writer.picture("iteration_times", figure)
+    rows = [
+        (run.label, i + 1, time, np.nan if run.iteration_bound() is None else run.iteration_bound())
+        for run in shown
+        for i, time in enumerate(run.iteration_times)
+    ]
+    writer.table("iteration_times", header, rows, {"unit": "ps"})
+
+
+def operation_bounds(run: Run) -> dict[int, float]:
+    """By op_id: picoseconds that the busiest server's bytes of the operation's flows need at its NIC rate.
+
+    For a ring AllReduce of S bytes over n servers this is 2 (n-1)/n S / (degree x rate). Empty without flows or rates.
+    """
+    rates = run.injection_rate()
+    flows = run.flows
+    if not flows.rows or not rates.any():
+        return {}
+    known = np.isfinite(flows.number("op_id")) & (flows.number("src_server") != flows.number("dst_server"))
+    flows = flows.select(known)
+    operations, index = np.unique(flows.number("op_id"), return_inverse=True)
+    bounds = np.zeros(len(operations))
+    for column in ("src_server", "dst_server"):
+        server = flows.number(column).astype(np.int64)
+        pairs, place = np.unique(index * run.servers + server, return_inverse=True)
+        sums = np.bincount(place, flows.number("bytes"))
+        rate = rates[pairs % run.servers]
+        time = np.divide(8e12 * sums, rate, out=np.zeros_like(sums), where=rate > 0)
+        np.maximum.at(bounds, pairs // run.servers, time)
+    return dict(zip(operations.astype(np.int64).tolist(), bounds.tolist()))
+
+
+def collectives(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> None:
+    """P4 over operations: completion time of each collective, one panel per kind, in order of op_id."""
+    header = ["run", "op_id", "iteration", "kind", "name", "ranks", "bytes", "duration_ps", "bound_ps", "status"]
+    title = "Completion time of collectives"
+    if not any(run.ops.rows for run in runs):
+        reason = "the operation tables are empty" if any(run.ops.present for run in runs) else "no operation table"
+        writer.empty("collectives", title, reason, header)
+        return
+    names = dict.fromkeys(run.ops.word("kind")[row] for run in runs for row in range(run.ops.rows))
+    kinds = list(names)[:4]
+    durations = np.concatenate([run.ops.number("duration_ps") for run in runs])
+    durations = durations[np.isfinite(durations)]
+    if not len(durations):
+        writer.empty("collectives", title, "no operation finished", header)
+        return
+    scale, unit = time_unit(float(np.median(durations)))
+    bounds = {run.label: operation_bounds(run) for run in runs}
+    legend_height = 0.13 * (len(runs) + any(bounds.values())) + 0.2
+    height = 1.25 * len(kinds) + 0.45 + legend_height
+    figure, grid = framed_figure(height, (0.5, 0.4, 0.08, legend_height), nrows=len(kinds), squeeze=False)
+    figure.subplots_adjust(hspace=0.35)
+    axes = grid[:, 0]
+    rows = []
+    for ax, kind in zip(axes, kinds):
+        numbers = sorted({int(n) for run in runs for n in run.ops.number("op_id")[run.ops.word("kind").equal(kind)]})
+        place = {number: i for i, number in enumerate(numbers)}
+        top = 0.0
+        low = np.inf
+        for run in runs:
+            look = styles[run.label]
+            table = run.ops.select(run.ops.word("kind").equal(kind))
+            x = np.array([place[int(number)] for number in table.number("op_id")], dtype=np.float64)
+            y = table.number("duration_ps") / scale
+            done = np.isfinite(y)
+            order = np.argsort(x, kind="stable")
+            sparse = max(len(x) // 15, 1)
+            ax.plot(
+                x[order],
+                y[order],
+                color=look.colour,
+                linestyle=look.dash,
+                linewidth=0.8,
+                marker=look.marker,
+                markevery=sparse,
+                label=f"{run.label} ({count_text(_finished_ops(run), run.ops.rows, 'operations')})",
+            )
+            ax.plot(
+                x[~done],
+                np.ones((~done).sum()),
+                linestyle="none",
+                marker=look.marker,
+                markerfacecolor="white",
+                color=look.colour,
+                clip_on=False,
+                transform=ax.get_xaxis_transform(),
+            )
+            low = min(low, np.nanmin(y, initial=np.inf))
+            top = max(top, np.nanmax(y, initial=0))
+            limit = np.array([bounds[run.label].get(int(n), np.nan) for n in table.number("op_id")]) / scale
+            if np.isfinite(limit).any():
+                ax.plot(x[order], limit[order], color=look.colour, linewidth=0.5, drawstyle="steps-mid")
+                low = min(low, np.nanmin(limit[limit > 0], initial=np.inf))
+            for row in range(table.rows):
+                bound = bounds[run.label].get(int(table.number("op_id")[row]), np.nan)
+                rows.append(
+                    [run.label, table.number("op_id")[row], table.number("iteration")[row], kind]
+                    + [table.word("name")[row], table.word("ranks")[row], table.number("bytes")[row]]
+                    + [table.number("duration_ps")[row], bound, table.word("status")[row]]
+                )
+        if low > 0 and top > 10 * low:
+            ax.set_yscale("log")
+            plain_log_axis(ax.yaxis)
+        else:
+            ax.set_ylim(0, None)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.set_title(f"{kind}, n = {len(numbers)}", loc="left", pad=3)
+        ax.set_ylabel(f"time [{unit}]")
+    unfinished = any(_finished_ops(run) < run.ops.rows for run in runs)
+    axes[-1].set_xlabel("operations of the kind, by op_id" + ("; hollow = unfinished" if unfinished else ""))
+    handles = axes[0].get_legend_handles_labels()[0]
+    if any(bounds.values()):
+        handles.append(Line2D([], [], color="#555555", linewidth=0.5, label="thin: lower bound (bytes / NIC rate)"))
+    axes[0].legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.12), borderaxespad=0)
+    writer.picture("collectives", figure)
+    meta = {"bound": "busiest server's payload bytes of the operation's flows over its NIC rate", "unit": "ps"}
+    if len(names) > len(kinds):
+        meta["kinds_not_shown"] = " ".join(list(names)[len(kinds) :])
+    writer.table("collectives", header, rows, meta)
+
+
+def _finished_ops(run: Run) -> int:
+    return int(run.ops.word("status").equal("done").sum())

@@ -12,7 +12,7 @@ LARGEST = 1_000_000
 # Spelled in pieces, lest this file be its own first finding.
 MACHINE_PATH = re.compile("(?<![\\w.~}-])/(" + "|".join(["home", "work", "root", "Users", "mnt"]) + ")/[\\w.-]+")
 LEFTOVER = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK"]) + r")\b")
-CONFLICT = re.compile(r"^(<{7} |>{7} |={7}$)", re.M)
+CONFLICT = re.compile(r"^(<{7} |>{7} )", re.M)
 # Paths of the repository that documents speak of.
 MENTION = re.compile(r"(?<![\w./-])((?:contrib|scratch|scenarios|traces|tests|scripts)/[\w./-]*[\w-])")
 BINARY = (".png", ".pdf", ".gz", ".fbuf", ".et", ".npz")

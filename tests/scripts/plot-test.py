@@ -4,14 +4,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
+import io
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 from pathlib import Path
 
 SOURCE = Path(os.environ.get("TOPOOPT_SOURCE", Path(__file__).resolve().parents[2]))
@@ -24,19 +27,36 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
+import plot  # noqa: E402
 from synthetic_results import FLOW_HEADER, make_results, write_csv  # noqa: E402
-from topoopt_results import ResultError, nearest_rank, read_matrix, read_results, read_table  # noqa: E402
+from figures.completion import operation_bounds  # noqa: E402
+from figures.links import utilisation_grid  # noqa: E402
+from figures.style import kind_slots  # noqa: E402
+from figures.topology import positions  # noqa: E402
+from topoopt_results import ResultError, nearest_rank, read_matrix, read_results, read_topology  # noqa: E402
 
 
-def plot(*arguments: object, hash_seed: str = "0") -> subprocess.CompletedProcess:
-    environment = {
-        **os.environ,
-        "PYTHONHASHSEED": hash_seed,
-        "PYTHONWARNINGS": "error::UserWarning",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+PICTURES = set(
+    "fct_cdf fct_tail slowdown_by_size tail_table completion iteration_times collectives timeline link_utilisation"
+    " traffic_matrix path_length link_load bandwidth_tax topology".split()
+)
+
+
+def plot_command(*arguments: object, hash_seed: str) -> tuple[int, str]:
+    """The script as its own process: exit status and standard error."""
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONWARNINGS": "error::UserWarning"}
     command = ["/usr/bin/python3", SOURCE / "scripts" / "plot.py", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    return done.returncode, done.stderr
+
+
+def plot_here(*arguments: object) -> tuple[int, str]:
+    """The same within this process, which saves a second for each call."""
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        status = plot.main([str(argument) for argument in arguments])
+    return status, errors.getvalue()
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -52,17 +72,16 @@ class Scratch(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.dir = Path(holder.name)
 
-    def draw(self, *arguments: object, **options: str) -> Path:
+    def draw(self, *arguments: object) -> Path:
         out = self.dir / "out"
-        done = plot(*arguments, "-o", out, **options)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(plot_here(*arguments, "-o", out), (0, ""))
         return out
 
     def refuse(self, *arguments: object, found: str) -> None:
-        done = plot(*arguments, "-o", self.dir / "out")
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-        self.assertIn(found, done.stderr)
+        status, errors = plot_here(*arguments, "-o", self.dir / "out")
+        self.assertEqual(status, 2, errors)
+        self.assertEqual(errors.count("\n"), 1, errors)
+        self.assertIn(found, errors)
 
 
 class Reading(Scratch):
@@ -72,6 +91,39 @@ class Reading(Scratch):
         for one, other in zip(plain, packed):
             np.testing.assert_array_equal(one.flows.number("fct_ps"), other.flows.number("fct_ps"))
             self.assertEqual(one.flows.rows, 200)
+
+    def test_transfers_within_a_server_do_not_count(self) -> None:
+        directory = make_results(self.dir / "a", flows=100, fabrics=("topoopt",))
+        path = directory / "topoopt" / "flows.csv"
+        local = "100,0,0,0,copy,3,3,5000,0,7,7,7,1,0,0,done,7,0\n"
+        path.write_text(path.read_text() + local)
+        run = read_results([directory])[0]
+        self.assertEqual((run.all_flows.rows, run.flows.rows, int(run.finished.sum())), (101, 100, 100))
+        rows = rows_of(self.draw(directory, "--only", "tail_table") / "tail_table.csv")
+        self.assertEqual(rows[0]["n"], "100")
+        self.assertNotIn("copy", {row["flows"] for row in rows})
+
+    def test_tables_as_the_program_writes_them(self) -> None:
+        """Names beside and above a matrix that also has the switches; a collective's task says which one it is."""
+        directory = make_results(self.dir / "a", flows=100, fabrics=("fat-tree",))
+        path = directory / "fat-tree"
+        names = [f"s{i}" for i in range(8)] + ["core0"]
+        rows = [[name, *(9 * i + j for j in range(9))] for i, name in enumerate(names)]
+        write_csv(path / "matrix_link.csv", "from," + ",".join(names), rows)
+        tasks = [[0, 0, 1, 0, "compute", "mlp", 0, 5], [0, 0, 2, 0, "collective", "all_reduce", 5, 9]]
+        write_csv(path / "tasks.csv", "rank,server,task,iteration,kind,name,start_ps,end_ps", tasks)
+        run = read_results([directory])[0]
+        self.assertEqual(run.matrix("link").shape, (8, 8))
+        self.assertEqual(run.matrix("link")[7, 7], 70)
+        rows = rows_of(self.draw(directory, "--only", "timeline") / "timeline.csv")
+        self.assertEqual([row["kind"] for row in rows], ["compute", "all_reduce"])
+
+    def test_looks_follow_the_kind(self) -> None:
+        slots = kind_slots({"fat-tree": "fat-tree", "a": "fat-tree", "mine": "topoopt", "zz": "no such kind"})
+        self.assertEqual((slots["mine"], slots["fat-tree"]), (0, 1))
+        self.assertEqual(len(set(slots.values())), 4)
+        many = kind_slots({f"f{i}": "x" for i in range(15)})
+        self.assertEqual(len(many), 15)
 
     def test_nearest_rank(self) -> None:
         values = np.arange(1.0, 1001.0)
@@ -159,12 +211,13 @@ class Pictures(Scratch):
         two = make_results(self.dir / "two", flows=200, seed=2)
         sums = []
         for seed in ("1", "2"):
-            out = self.draw(one, two, hash_seed=seed)
+            out = self.dir / seed
+            self.assertEqual(plot_command(one, two, "-o", out, hash_seed=seed), (0, ""))
             files = sorted(out.iterdir())
             sums.append({path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files})
         self.assertEqual(sums[0], sums[1])
         stems = {path.stem for path in files if path.suffix == ".png"}
-        self.assertLessEqual({"fct_cdf", "fct_tail", "slowdown_by_size", "tail_table", "completion"}, stems)
+        self.assertEqual(stems, PICTURES)
         for stem in stems:
             self.assertEqual((out / f"{stem}.png").read_bytes()[:4], b"\x89PNG")
             self.assertEqual((out / f"{stem}.pdf").read_bytes()[:4], b"%PDF")
@@ -239,6 +292,107 @@ class Pictures(Scratch):
             times = run["iteration_time_ps"]
             self.assertAlmostEqual(float(row["mean_ps"]) / (sum(times) / len(times)), 1, 6)
             self.assertEqual(float(row["max_ps"]), max(times))
+
+    def test_bound_of_a_ring_allreduce(self) -> None:
+        """2 (n-1)/n S / rate, from flows that step round the ring."""
+        n, size = 8, 8_000_000
+        directory = make_results(self.dir / "a", fabrics=("ideal-switch",), flows=0)
+        path = directory / "ideal-switch"
+        flows = [
+            [step * n + i, 5, "j", 0, "AllReduce", i, (i + 1) % n, size // n, 0, 9, 9, 9, 1, 2, 0, "done", 9, 0]
+            for step in range(2 * (n - 1))
+            for i in range(n)
+        ]
+        write_csv(path / "flows.csv", FLOW_HEADER, flows)
+        bounds = operation_bounds(read_results([directory])[0])
+        self.assertEqual(list(bounds), [5])
+        self.assertAlmostEqual(bounds[5], 2 * (n - 1) / n * size * 8e12 / 4e11, 3)
+
+    def test_trace_slices_of_a_thread_do_not_overlap(self) -> None:
+        directory = make_results(self.dir / "a", unfinished=3)
+        out = self.draw(directory, "--only", "timeline")
+        trace = json.loads((out / "timeline.trace.json").read_text())
+        threads: dict[tuple[int, int], float] = {}
+        slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        for event in slices:
+            thread = (event["pid"], event["tid"])
+            self.assertGreaterEqual(event["ts"] + 1e-6, threads.get(thread, 0))
+            threads[thread] = event["ts"] + event["dur"]
+        named = {(e["pid"], e["tid"]) for e in trace["traceEvents"] if e["name"] == "thread_name"}
+        self.assertEqual(set(threads), named)
+        self.assertEqual(len(slices), sum(run.tasks.rows for run in read_results([directory])))
+        self.assertEqual(len(rows_of(out / "timeline.csv")), len(slices))
+
+    def test_timeline_window(self) -> None:
+        directory = make_results(self.dir / "a", fabrics=("topoopt",))
+        whole = rows_of(self.draw(directory, "--only", "timeline") / "timeline.csv")
+        part = rows_of(self.draw(directory, "--only", "timeline", "--window", "1ms:2000us") / "timeline.csv")
+        expected = [row for row in whole if float(row["end_ps"]) > 1e9 and float(row["start_ps"]) < 2e9]
+        self.assertEqual(part, expected)
+        self.assertTrue(0 < len(part) < len(whole))
+        for text in ("2ms:1ms", "1:2", "1ms", "1ms:2h", "1.1.1ms:2ms"):
+            self.refuse(directory, "--window", text, found="expected two ascending times")
+
+    def test_utilisation_bins_keep_the_mean(self) -> None:
+        directory = make_results(self.dir / "a", flows=10, fabrics=("topoopt",))
+        path = directory / "topoopt" / "link_samples.csv"
+        times = np.cumsum(np.arange(1, 1001))
+        values = (np.arange(1000) % 7) / 10
+        write_csv(path, "link_id,t_ps,utilisation", [[4, t, v] for t, v in zip(times, values)] + [[9, times[-1], 1]])
+        ids, edges, grid = utilisation_grid(read_results([directory])[0])
+        self.assertEqual((ids.tolist(), grid.shape), ([4, 9], (2, 200)))
+        mean = (values * np.arange(1, 1001)).sum() / times[-1]
+        self.assertAlmostEqual(float((grid[0] * np.diff(edges)).sum() / edges[-1]), float(mean), 9)
+
+    def test_matrices_add_up(self) -> None:
+        directory = make_results(self.dir / "a", fabrics=("topoopt",), unfinished=0)
+        demand = read_results([directory])[0].demand
+        cells: dict[str, float] = {}
+        for row in rows_of(self.draw(directory, "--only", "traffic_matrix") / "traffic_matrix.csv"):
+            cells[row["part"]] = cells.get(row["part"], 0) + float(row["bytes"])
+        self.assertEqual(cells["demand"], demand.sum())
+        self.assertEqual(cells["AllReduce"] + cells["other than AllReduce"], demand.sum())
+
+    def test_sweep(self) -> None:
+        directory = self.dir / "sweep"
+        directory.mkdir()
+        rows = [
+            [f"p{rate}-{nics}", f"{rate}Gbps", nics, fabric, "done", 1000 * rate * nics]
+            for rate in (10, 100)
+            for nics in (4, 8)
+            for fabric in ("topoopt", "fat-tree")
+        ]
+        rows.append(["p", "200Gbps", 4, "topoopt", "failed", None])
+        header = "point,servers.rate,servers.nics,fabric,status,iteration_time_ps"
+        write_csv(directory / "sweep.csv", header, rows)
+        points = rows_of(self.draw(directory) / "sweep.csv")
+        self.assertEqual(len(points), 8)
+        for point in points:
+            nics = int(point["panel"].removeprefix("servers.nics = "))
+            rate = int(point["servers.rate"].removesuffix("Gbps"))
+            self.assertEqual(float(point["iteration_time_ps"]), 1000 * rate * nics)
+        self.draw(directory, "--x", "servers.nics")
+        self.refuse(directory, "--x", "nics", found="--x: found 'nics', expected one of servers.rate, servers.nics")
+        self.refuse(directory, directory, found="a sweep is drawn alone")
+        write_csv(directory / "sweep.csv", header, rows[-1:])
+        self.assertIn("no point of the sweep is done", (self.draw(directory) / "sweep.csv").read_text())
+        (directory / "sweep.csv").write_text("a,b\n")
+        self.refuse(directory, found="expected a column fabric")
+
+    def test_topology_file(self) -> None:
+        directory = make_results(self.dir / "a", flows=10, fabrics=("topoopt",))
+        path = directory / "topoopt" / "topology.json"
+        good = json.loads(path.read_text())
+        place = positions(read_topology(path))
+        np.testing.assert_allclose(place[0], [0, 1], atol=1e-12)
+        np.testing.assert_allclose(np.hypot(*place.T), 1)
+        for change, found in (
+            ({"servers": 99}, "servers: found 99, expected 0 to 8"),
+            ({"links": [{"id": 0, "src": 0, "dst": 8, "rate_bps": 1}]}, "link 0: found 0 to 8, expected nodes below 8"),
+            ({"links": [{"id": 0}]}, "expected servers, nodes (name, kind) and links"),
+        ):
+            path.write_text(json.dumps({**good, **change}))
+            self.refuse(directory, found=found)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ HashName(std::string_view name)
  * Counter-based random numbers: value k of a stream is Mix64(key, k), whatever was drawn elsewhere.
  *
  * A stream is named by (seed, name), so adding a consumer never changes another one's numbers.
- * Distributions are our own: those of <random> differ between standard libraries.
+ * Distributions are our own: the standard ones differ between standard libraries.
  */
 class Rng
 {

@@ -287,11 +287,11 @@ ReadWorkload(const YamlValue& value, const std::string& file)
     }
     if (chosen == value.keys.size())
     {
-        std::vector<std::string> names;
-        for (const KindKey& candidate : kWorkloadKeys)
-        {
-            names.emplace_back(candidate.key);
-        }
+        std::vector<std::string> names(kWorkloadKeys.size());
+        std::transform(kWorkloadKeys.begin(),
+                       kWorkloadKeys.end(),
+                       names.begin(),
+                       [](const auto& k) { return k.key; });
         for (const YamlKey& key : value.keys)
         {
             const std::string hint = DidYouMean(key.text, names);
@@ -761,9 +761,10 @@ class Writer
         OptionTree tree;
         if (workload.kind == WorkloadKind::Flows && workload.path.empty())
         {
+            tree.children.emplace_back(key, OptionTree());
             for (const auto& [option, text] : workload.options)
             {
-                tree.Put(key + "." + option, PathText(option, text));
+                tree.children[0].second.Put(option, PathText(option, text));
             }
             m_out << YAML::Key << "workload" << YAML::Value;
             tree.Write(m_out);

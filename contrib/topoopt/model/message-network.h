@@ -7,6 +7,7 @@
 #include "topoopt/core/units.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -112,8 +113,15 @@ class MessageNetwork
     /** Identities that a finished run must satisfy; one line per violation, empty = all hold. */
     [[nodiscard]] virtual std::vector<std::string> CheckPhysics() const = 0;
 
+    /** Called every few thousand events; the run ends when it answers false. */
+    void SetHeartbeat(std::function<bool()> heartbeat)
+    {
+        m_heartbeat = std::move(heartbeat);
+    }
+
   protected:
     NetworkListener* m_listener = nullptr;
+    std::function<bool()> m_heartbeat;
 };
 
 } // namespace topoopt

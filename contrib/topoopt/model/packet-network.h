@@ -10,7 +10,6 @@
 #include "ns3/transport.h"
 #include "topoopt/core/topology.h"
 
-#include <atomic>
 #include <deque>
 #include <memory>
 #include <unordered_map>
@@ -67,7 +66,7 @@ struct PacketNetworkConfig
  * Transport: a message is packets 0..n-1 with RoCEv2-like headers; the receiver acknowledges where the sender
  * asks (every `ackEvery` packets, when the window is used up, at the end), names the first missing packet once per
  * gap, and the sender goes back to it. Acknowledgements are packets on the reversed path. A host hands at most
- * half the marking threshold to a NIC at once and serves its messages in turn, so own traffic waits in host memory, not in the port.
+ * a quarter of the marking threshold to a NIC at once and serves its messages in turn, so own traffic waits in host memory, not in the port.
  */
 class PacketNetwork final : public ns3::Object, public MessageNetwork
 {
@@ -92,12 +91,6 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
 
     /** Time for @p bytes alone in an empty network along a route: exact, what slowdown is measured against. */
     [[nodiscard]] SimTime Ideal(std::uint32_t route, Bytes bytes) const;
-
-    /** Set from a signal handler: the run ends at the next event. */
-    void SetInterrupt(const std::atomic<bool>* flag)
-    {
-        m_interrupt = flag;
-    }
 
     /** Signature of the trace sources Transmit and Drop: link, message, bytes on the wire, start of transmission. */
     typedef void (*PacketTrace)(LinkId link, std::uint64_t message, Bytes wire, SimTime start);
@@ -139,12 +132,14 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     [[nodiscard]] SimTime FirstArrival(const Port& port) const;
     void OnArrival(LinkId link);
     void Forward(LinkId inLink, Train* train);
-    void DeliverData(const Train& train,
-                     std::uint32_t sequence,
-                     std::uint32_t packets,
-                     bool inOrder,
-                     bool last);
-    void DeliverAck(const Train& ack);
+    /** Counts packets of a train at its receiver. */
+    void ReceiveInOrder(Train& train, std::uint32_t packets);
+    /** Counts those that have arrived by now, if they are in order. */
+    void ReceiveArrived(Train& train);
+    void ReceiveAck(const Train& ack);
+    /** Acknowledges and completes after packets in order. */
+    void AnswerInOrder(Flow& flow, bool asked);
+    void AnswerOutOfOrder(Flow& flow, std::uint32_t sequence, bool asked);
     void SendAck(Flow& flow, bool missing);
     void OnHostQueue(LinkId link);
     void OnTimers();
@@ -197,7 +192,6 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     SimTime m_stop = kNever;
     ns3::EventId m_pump;
     bool m_running = false;
-    const std::atomic<bool>* m_interrupt = nullptr;
     NetworkTotals m_totals;
     Bytes m_arrivedWireHops = 0; ///< bytes x hops of packets that reached their end
     Bytes m_droppedWireHops = 0; ///< the same for dropped ones, up to the drop

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#ifndef TOPOOPT_FABRIC_RUN_H
+#define TOPOOPT_FABRIC_RUN_H
+
+#include "ns3/percentiles.h"
+#include "ns3/workload.h"
+#include "topoopt/core/scenario.h"
+
+#include <atomic>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace topoopt
+{
+
+/** What is left of a run when its tables are written; one element of summary.json's `runs`. */
+struct RunSummary
+{
+    std::string fabric;
+    std::string kind;
+    std::string fidelity;
+    std::vector<SimTime> iterationTimes;
+    std::uint64_t flows = 0;
+    std::uint64_t unfinished = 0;
+    Bytes demandBytes = 0;   ///< payload asked of the fabric
+    Bytes wireBytes = 0;     ///< sum over links, all headers and acknowledgements
+    double bandwidthTax = 0; ///< payload bytes leaving servers (relays again) over demandBytes
+    std::uint64_t packetHops = 0;
+    std::uint64_t events = 0;
+    std::uint64_t drops = 0;
+    std::uint64_t retransmits = 0;
+    double setupSeconds = 0;
+    double runSeconds = 0;
+    std::uint64_t peakRssBytes = 0;
+    double costUsd = -1; ///< < 0: unknown
+    std::uint64_t fingerprint = 0;
+    SimTime fctP50 = 0;
+    SimTime fctP99 = 0;
+    SimTime fctMax = 0;
+    double maxSlowdown = 0;
+    bool complete = false;
+    std::vector<std::string> violations; ///< of the physics check
+    std::vector<std::string> waiting;    ///< if not complete: who waits for what
+};
+
+/** How a run behaves towards its surroundings. */
+struct RunOptions
+{
+    std::string directory; ///< for the tables; "" = none are written
+    bool progress = false; ///< a line on stderr, rewritten a few times per second
+    const std::atomic<bool>* interrupt = nullptr;
+    std::vector<std::pair<std::string, std::string>> head; ///< `# key=value` lines of every table
+};
+
+/**
+ * Simulates a workload on one fabric and writes its tables.
+ *
+ * @param fabric built and routed; its servers are the scenario's
+ * @throws SpecError if the tables cannot be written or the fabric has no way between two servers
+ */
+[[nodiscard]] RunSummary RunOnFabric(const Scenario& scenario,
+                                     const Workload& workload,
+                                     const Fabric& fabric,
+                                     const RunOptions& options);
+
+} // namespace topoopt
+
+#endif // TOPOOPT_FABRIC_RUN_H

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#ifndef TOPOOPT_WORKLOAD_H
+#define TOPOOPT_WORKLOAD_H
+
+#include "topoopt/core/demand.h"
+#include "topoopt/core/fabric.h"
+#include "topoopt/core/scenario.h"
+#include "topoopt/core/task-graph.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace topoopt
+{
+
+/** What a scenario runs, whatever it was read from. */
+struct Workload
+{
+    TaskGraph graph;
+    std::vector<ServerId> placement; ///< server of each rank
+    std::shared_ptr<Fabric> fabric;  ///< that came with it, for `from-file`; may be null
+    std::string stamp;               ///< replay options that differ from the defaults
+    Demand demand;                   ///< what moves between servers per iteration
+    std::uint32_t repeats = 1;       ///< iterations to run; 1 if the graph holds them all
+};
+
+/**
+ * Reads or builds the workload of a scenario.
+ * @throws SpecError: see the readers; also when there are more ranks than places for them
+ */
+[[nodiscard]] Workload LoadWorkload(const Scenario& scenario);
+
+/** Bytes between servers by operation kind: AllReduces by group, all else by pair. */
+[[nodiscard]] Demand DemandOf(const TaskGraph& graph,
+                              const std::vector<ServerId>& placement,
+                              ServerId servers);
+
+} // namespace topoopt
+
+#endif // TOPOOPT_WORKLOAD_H

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""P7: who sends how much to whom, on one logarithmic colour scale for all panels."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import numpy as np
+from matplotlib.colors import LogNorm
+
+from figures.style import COLUMN_INCHES, PAGE_INCHES, Look, Writer, format_bytes, framed_figure
+from topoopt_results import Run
+
+MAX_CELLS_IN_CSV = 4_000_000
+
+
+def is_allreduce(kind: str) -> bool:
+    return kind.lower().replace("_", "").replace("-", "").startswith("allreduce")
+
+
+def flow_matrix(run: Run, rows: np.ndarray) -> np.ndarray:
+    """Bytes of the given flows by source and destination server."""
+    n = run.servers
+    source = run.flows.number("src_server")[rows].astype(np.int64)
+    target = run.flows.number("dst_server")[rows].astype(np.int64)
+    return np.bincount(source * n + target, run.flows.number("bytes")[rows], minlength=n * n).reshape(n, n)
+
+
+def panels(run: Run) -> dict[str, np.ndarray]:
+    """The matrices of a run by name; those without a byte are left out."""
+    result = {"demand": run.demand}
+    if run.flows.rows:
+        kinds = run.flows.word("kind")
+        reduce = np.isin(kinds.codes, [i for i, kind in enumerate(kinds.names) if is_allreduce(kind)])
+        if reduce.any() and not reduce.all():
+            result["AllReduce"] = flow_matrix(run, np.flatnonzero(reduce))
+            result["other than AllReduce"] = flow_matrix(run, np.flatnonzero(~reduce))
+    result["direct links"] = run.matrix("link")
+    return {name: matrix for name, matrix in result.items() if matrix.any()}
+
+
+def traffic_matrix(runs: Sequence[Run], _: dict[str, Look], writer: Writer) -> None:
+    """A column of panels per run, a row per part of the traffic; white = no byte."""
+    header = ["run", "part", "src_server", "dst_server", "bytes"]
+    all_panels = {run.label: panels(run) for run in runs}
+    names = list(dict.fromkeys(name for part in all_panels.values() for name in part))
+    names.sort(key=["demand", "AllReduce", "other than AllReduce", "direct links"].index)
+    if not names:
+        writer.empty("traffic_matrix", "Traffic matrix", "no matrix with a byte in it", header)
+        return
+    positive = np.concatenate([m[m > 0] for part in all_panels.values() for m in part.values()])
+    low, high = positive.min(), positive.max()
+    norm = LogNorm(low, high if high > low else low * 10)
+    width = COLUMN_INCHES if len(runs) <= 3 else PAGE_INCHES
+    side = (width - 0.95) / max(len(runs), 2)
+    margins = (0.4, 0.35, width - 0.4 - side * len(runs), 0.28)
+    height = (side + 0.02) * len(names) + 0.63
+    figure, grid = framed_figure(height, margins, width, nrows=len(names), ncols=len(runs), squeeze=False)
+    figure.subplots_adjust(wspace=0.1, hspace=0.1)
+    for column, run in enumerate(runs):
+        for row, name in enumerate(names):
+            ax = grid[row, column]
+            ax.grid(visible=False)
+            ax.tick_params(labelsize=5, length=1.5, pad=1, labelleft=column == 0, labelbottom=row == len(names) - 1)
+            matrix = all_panels[run.label].get(name)
+            if matrix is None:
+                ax.text(0.5, 0.5, "none", ha="center", va="center", transform=ax.transAxes, color="#555555")
+                ax.set_xticks([])
+                ax.set_yticks([])
+            else:
+                image = ax.imshow(
+                    np.where(matrix > 0, matrix, np.nan), norm=norm, cmap="viridis_r", interpolation="nearest"
+                )
+            if row == 0:
+                ax.set_title(run.label, fontsize=6, pad=3)
+            if column == 0:
+                ax.set_ylabel(f"{name}\nsource", fontsize=6, labelpad=2)
+            if row == len(names) - 1:
+                ax.set_xlabel("destination server", fontsize=6, labelpad=2)
+    left = margins[0] + side * len(runs) + 0.06
+    bar = figure.add_axes((left / width, 0.35 / height, 0.09 / width, 1 - 0.63 / height))
+    colours = figure.colorbar(image, cax=bar, format=lambda value, _: format_bytes(value))
+    colours.ax.tick_params(labelsize=5, pad=1, which="both")
+    bar.grid(visible=False)
+    bar.set_title("bytes", fontsize=5.5, pad=3, loc="left")
+    writer.picture("traffic_matrix", figure)
+    writer.table(
+        "traffic_matrix",
+        header,
+        (
+            (run.label, name, int(src), int(dst), matrix[src, dst])
+            for run in runs
+            for name, matrix in all_panels[run.label].items()
+            for src, dst in np.argwhere(matrix > 0)[:MAX_CELLS_IN_CSV]
+        ),
+        {"zero_cells": "left out"},
+    )

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""P9: a measure against a parameter, one curve per fabric, from the table that `topoopt sweep` writes.
+
+sweep.csv: `# key=value` lines, a header, a row per point and fabric. The columns before `fabric` are parameters (values with
+their units, as in the scenario), `fabric` and `status` follow, then measures named as in summary.json. Rows whose status is
+not `done` are left out and counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Sequence
+
+import numpy as np
+
+from figures.style import (
+    Writer,
+    framed_figure,
+    kind_slots,
+    DASHES,
+    HATCHES,
+    MARKERS,
+    PALETTE,
+    Look,
+    plain_log_axis,
+    time_unit,
+)
+from topoopt_results import ResultError
+
+NOT_PARAMETERS = ("point", "directory", "dir")
+MAX_PANELS = 6
+
+
+@dataclass(frozen=True)
+class Sweep:
+    path: Path
+    parameters: list[str]
+    measures: list[str]
+    rows: list[dict[str, str]]
+
+
+def read_sweep(path: Path) -> Sweep:
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            lines = [
+                (number, line) for number, line in enumerate(stream, 1) if not line.startswith("#") and line.strip()
+            ]
+    except OSError as error:
+        raise ResultError(f"{path}: cannot be opened: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ResultError(f"{path}: byte {error.start}: expected UTF-8 text") from error
+    table = list(csv.reader(line for _, line in lines))
+    header = table[0] if table else []
+    if "fabric" not in header:
+        raise ResultError(f"{path}:1: found header '{','.join(header)[:80]}', expected a column fabric")
+    for (number, _), row in zip(lines[1:], table[1:]):
+        if len(row) != len(header):
+            raise ResultError(f"{path}:{number}: found {len(row)} fields, expected {len(header)}")
+    place = header.index("fabric")
+    parameters = [name for name in header[:place] if name not in NOT_PARAMETERS]
+    measures = [name for name in header[place + 1 :] if name != "status"]
+    return Sweep(path, parameters, measures, [dict(zip(header, row)) for row in table[1:]])
+
+
+def quantity(text: str) -> tuple[float, str] | None:
+    """`100Gbps` as (100, 'Gbps'); None for a word."""
+    match = re.fullmatch(r"\s*([-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*([A-Za-zµ/%]*)\s*", text)
+    return (float(match[1]), match[2]) if match else None
+
+
+def measure(text: str) -> float:
+    """A number, or the mean of a list in brackets or separated by semicolons or blanks; NaN for nothing."""
+    parts = [part for part in re.split(r"[;\s\[\],]+", text) if part]
+    try:
+        return float(np.mean([float(part) for part in parts])) if parts else float("nan")
+    except ValueError:
+        return float("nan")
+
+
+def _axis(values: list[str]) -> tuple[dict[str, float], str, bool]:
+    """Where each value goes, the unit, and whether the places are numbers of the unit (else just an order)."""
+    distinct = list(dict.fromkeys(values))
+    found = {text: quantity(text) for text in distinct}
+    units = {pair[1] for pair in found.values() if pair is not None}
+    if all(found.values()) and len(units) == 1:
+        return {text: pair[0] for text, pair in found.items() if pair}, units.pop(), True
+    return {text: float(i) for i, text in enumerate(distinct)}, "", False
+
+
+def sweep(data: Sweep, writer: Writer, x: str, y: str) -> None:
+    """One panel per combination of the parameters other than x."""
+    header = ["panel", "fabric", x or "x", y or "y"]
+    done = [row for row in data.rows if row.get("status", "done") in ("done", "")]
+    varying = [name for name in data.parameters if len({row[name] for row in done}) > 1]
+    x = x or max(
+        varying or data.parameters,
+        key=lambda name: (_axis([row[name] for row in done])[2], name in varying),
+        default="",
+    )
+    y = (
+        y
+        or next((name for name in data.measures if name.startswith("iteration_time")), "")
+        or "".join(data.measures[:1])
+    )
+    for option, name, known in (("--x", x, data.parameters), ("--y", y, data.measures)):
+        if name not in known:
+            raise ResultError(f"{option}: found '{name}', expected one of {', '.join(known) or 'no column at all'}")
+    header = ["panel", "fabric", x, y, "n"]
+    place, unit, numeric = _axis([row[x] for row in done])
+    series: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for row in done:
+        value = measure(row[y])
+        if np.isfinite(value):
+            panel = ", ".join(f"{name} = {row[name]}" for name in varying if name != x)
+            series.setdefault(panel, {}).setdefault(row["fabric"], {}).setdefault(row[x], []).append(value)
+    if not series:
+        writer.empty("sweep", f"{y} against {x}", "no point of the sweep is done", header)
+        return
+    in_time = y.endswith("_ps")
+    every = [
+        v for fabrics in series.values() for points in fabrics.values() for values in points.values() for v in values
+    ]
+    scale, y_unit = time_unit(float(np.median(every))) if in_time else (1.0, "")
+    name = y[:-3] if in_time else y
+    fabrics = list(dict.fromkeys(row["fabric"] for row in done))
+    slots = kind_slots({fabric: fabric for fabric in fabrics})
+    looks = {f: Look(PALETTE[s], DASHES[s], MARKERS[s], HATCHES[s]) for f, s in slots.items()}
+    panels = list(series)[:MAX_PANELS]
+    legend_height = 0.13 * len(fabrics) + 0.3
+    foot = 0.5 if len(done) < len(data.rows) or len(series) > len(panels) else 0.38
+    height = 1.5 * len(panels) + legend_height + foot
+    figure, grid = framed_figure(height, (0.5, foot, 0.1, legend_height), nrows=len(panels), sharex=True, squeeze=False)
+    figure.subplots_adjust(hspace=0.2)
+    for ax, panel in zip(grid[:, 0], panels):
+        for fabric in fabrics:
+            points = series[panel].get(fabric, {})
+            keys = sorted(points, key=place.__getitem__)
+            means = np.array([np.mean(points[key]) for key in keys]) / scale
+            total = sum(len(p.get(fabric, {}).get(key, [])) for p in series.values() for key in place)
+            look = looks[fabric]
+            spots = [place[key] for key in keys]
+            label = f"{fabric} (n = {total} runs)"
+            ax.plot(spots, means, color=look.colour, linestyle=look.dash, marker=look.marker, label=label)
+            spread = [
+                [m - min(points[k]) / scale for k, m in zip(keys, means)],
+                [max(points[k]) / scale - m for k, m in zip(keys, means)],
+            ]
+            if np.any(spread):
+                ax.errorbar(
+                    spots, means, yerr=np.abs(spread), linestyle="none", color=look.colour, linewidth=0.6, capsize=1.5
+                )
+        values = np.array([np.mean(v) for points in series[panel].values() for v in points.values()])
+        if (values > 0).all() and values.max() > 3 * values.min():
+            ax.set_yscale("log")
+            plain_log_axis(ax.yaxis)
+        elif (values > 0).all():
+            ax.set_ylim(0, None)
+        ax.set_ylabel(f"{name.replace('_', ' ')}" + (f" [{y_unit}]" if y_unit else ""))
+        if panel:
+            ax.set_title(panel, loc="left", pad=2)
+    bottom = grid[-1, 0]
+    spots = sorted(set(place.values()))
+    if numeric and spots[0] > 0 and len(spots) > 2 and spots[-1] >= 8 * spots[0]:
+        bottom.set_xscale("log")
+        bottom.minorticks_off()
+    if not numeric or len(spots) <= 8:
+        texts = {spot: text for text, spot in place.items()}
+        bottom.set_xticks(spots, [f"{spot:g}" if numeric else texts[spot] for spot in spots])
+    remarks = []
+    if len(done) < len(data.rows):
+        remarks.append(f"{len(data.rows) - len(done)} of {len(data.rows)} runs not done")
+    if len(series) > len(panels):
+        remarks.append(f"first {len(panels)} of {len(series)} panels")
+    bottom.set_xlabel(f"{x}" + (f" [{unit}]" if unit else "") + (f"\n{'; '.join(remarks)}" if remarks else ""))
+    grid[0, 0].legend(loc="lower left", bbox_to_anchor=(0, 1.02 + 0.1 * bool(panels[0])), borderaxespad=0)
+    writer.picture("sweep", figure)
+    writer.table(
+        "sweep",
+        header,
+        (
+            (panel, fabric, key, float(np.mean(values)), len(values))
+            for panel, per_fabric in series.items()
+            for fabric, points in per_fabric.items()
+            for key, values in points.items()
+        ),
+    )

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The wiring of each fabric: servers on a circle, switches on circles inside it, rings by colour, MP links by weight."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
+
+from figures.style import COLUMN_INCHES, DASHES, PALETTE, PAGE_INCHES, Look, Writer, framed_figure
+from topoopt_results import Run, TopologyFile
+
+# Wiring that belongs to no ring is grey, MP links black; rings take the rest of the palette.
+RING_COLOURS = [colour for colour in PALETTE if colour not in ("#222222", "#999999")]
+
+
+def levels(topology: TopologyFile) -> np.ndarray:
+    """Links from each node to the nearest server; servers 0, unconnected nodes 1."""
+    neighbours: list[list[int]] = [[] for _ in topology.nodes]
+    for link in topology.links:
+        neighbours[link.src].append(link.dst)
+        neighbours[link.dst].append(link.src)
+    level = np.full(len(topology.nodes), -1)
+    level[: topology.servers] = 0
+    frontier = list(range(topology.servers))
+    while frontier:
+        following = []
+        for node in frontier:
+            for other in neighbours[node]:
+                if level[other] < 0:
+                    level[other] = level[node] + 1
+                    following.append(other)
+        frontier = following
+    return np.where(level < 0, 1, level)
+
+
+def positions(topology: TopologyFile) -> np.ndarray:
+    """Coordinates in the unit circle. Server 0 is at the top, numbers run clockwise.
+
+    Switches keep the order of the mean direction of the nodes below them, which keeps a Clos without needless crossings.
+    """
+    level = levels(topology)
+    place = np.zeros((len(topology.nodes), 2))
+    below: list[list[int]] = [[] for _ in topology.nodes]
+    for link in topology.links:
+        for a, b in ((link.src, link.dst), (link.dst, link.src)):
+            if level[b] < level[a]:
+                below[a].append(b)
+    depth = int(level.max(initial=0))
+    turn = np.zeros(len(topology.nodes))
+    for ring in range(depth + 1):
+        nodes = np.flatnonzero(level == ring)
+        if ring:
+            directions = {n: np.exp(1j * turn[below[n]]).sum() if below[n] else 1 for n in nodes}
+            nodes = np.array(sorted(nodes, key=lambda n: (round(float(np.angle(directions[n])) % (2 * np.pi), 6), n)))
+        radius = 1 - ring / (depth + 1) if depth else 1.0
+        if ring == depth and ring and len(nodes) == 1:
+            radius = 0.0
+        turn[nodes] = 2 * np.pi * np.arange(len(nodes)) / max(len(nodes), 1)
+        place[nodes, 0] = radius * np.sin(turn[nodes])
+        place[nodes, 1] = radius * np.cos(turn[nodes])
+    return place
+
+
+def cables(topology: TopologyFile) -> list[tuple[int, int, int | None, bool, int]]:
+    """(a, b, ring, mp, how many directed links) for each pair of nodes and purpose."""
+    count: dict[tuple[int, int, int, bool], int] = {}
+    for link in topology.links:
+        a, b = sorted((link.src, link.dst))
+        key = (a, b, -1 if link.ring is None else link.ring, link.mp)
+        count[key] = count.get(key, 0) + 1
+    return [(a, b, None if ring < 0 else ring, mp, n) for (a, b, ring, mp), n in sorted(count.items())]
+
+
+def topology(runs: Sequence[Run], _: dict[str, Look], writer: Writer) -> None:
+    header = ["run", "src", "dst", "ring", "mp", "directed_links"]
+    drawn = [run for run in runs if run.topology is not None]
+    if not drawn:
+        writer.empty("topology", "Topology", "no topology.json in these results", header)
+        return
+    columns = min(len(drawn), 2 if len(drawn) <= 4 else 4)
+    lines = -(-len(drawn) // columns)
+    width = COLUMN_INCHES if columns <= 2 else PAGE_INCHES
+    rings = sorted({link.ring for run in drawn for link in run.topology.links if link.ring is not None})
+    legend_lines = -(-(min(len(rings), 8) + 2) // 3)
+    side = width / columns if columns > 1 else 2.6
+    height = lines * (side + 0.18) + 0.15 * legend_lines + 0.1
+    figure, grid = framed_figure(
+        height, (0.0, 0.15 * legend_lines + 0.1, 0.0, 0.18), width, nrows=lines, ncols=columns, squeeze=False
+    )
+    figure.subplots_adjust(wspace=0.02, hspace=0.18 / side)
+    for ax in grid.flat:
+        ax.set_axis_off()
+    for ax, run in zip(grid.flat, drawn):
+        _draw(ax, run)
+    handles = [Line2D([], [], color=_ring_colour(k), linestyle=_ring_dash(k), label=f"ring {k}") for k in rings[:8]]
+    if any(link.mp for run in drawn for link in run.topology.links):
+        handles.append(Line2D([], [], color="black", linewidth=1.8, label="MP link"))
+    handles.append(Line2D([], [], color="#999999", linewidth=0.8, label="other link"))
+    figure.legend(handles=handles, loc="lower center", ncol=3, columnspacing=1.2)
+    writer.picture("topology", figure)
+    rows = (
+        (run.label, run.topology.nodes[a].name, run.topology.nodes[b].name, ring, int(mp), n)
+        for run in drawn
+        for a, b, ring, mp, n in cables(run.topology)
+    )
+    writer.table("topology", header, rows)
+
+
+def _ring_colour(ring: int) -> str:
+    return RING_COLOURS[ring % len(RING_COLOURS)]
+
+
+def _ring_dash(ring: int) -> object:
+    return DASHES[ring % 5]
+
+
+def _draw(ax, run: Run) -> None:
+    wiring = run.topology
+    place = positions(wiring)
+    n = wiring.servers
+    thin = 1.0 if n <= 32 else max(0.35, 32 / n)
+    groups: dict[tuple[int, bool], list[np.ndarray]] = {}
+    for a, b, ring, mp, _ in cables(wiring):
+        groups.setdefault((-1 if ring is None else ring, mp), []).append(place[[a, b]])
+    for (ring, mp), segments in sorted(groups.items()):
+        if mp:
+            style = {"colors": "black", "linewidths": 1.8 * thin, "zorder": 3}
+        elif ring >= 0:
+            dash = _ring_dash(ring)
+            style = {"colors": _ring_colour(ring), "linewidths": 0.9 * thin, "linestyles": [dash], "zorder": 2}
+        else:
+            style = {"colors": "#999999", "linewidths": 0.6 * thin, "zorder": 1}
+        ax.add_collection(LineCollection(segments, **style))
+    size = min(28.0, 350 / max(n, 1))
+    ax.scatter(*place[:n].T, s=size, color="white", edgecolor="#222222", linewidth=0.6, zorder=4)
+    ax.scatter(*place[n:].T, s=size * 0.9, marker="s", color="#dddddd", edgecolor="#222222", linewidth=0.5, zorder=4)
+    every = 1 if n <= 16 else -(-n // 16)
+    for server in range(0, n, every):
+        x, y = 1.13 * place[server]
+        ax.text(x, y, str(server), ha="center", va="center", fontsize=5)
+    switches = len(wiring.nodes) - n
+    what = f"{n} servers" + (f", {switches} switches" if switches > 1 else ", 1 switch" if switches else "")
+    ax.set_title(f"{run.label}: {what},\n{len(wiring.links)} directed links", fontsize=6, pad=-2)
+    ax.set_xlim(-1.22, 1.22)
+    ax.set_ylim(-1.22, 1.22)
+    ax.set_aspect("equal")
