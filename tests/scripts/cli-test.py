@@ -19,11 +19,6 @@ FLOW_COLUMNS = ("flow_id,op_id,job,iteration,kind,src_server,dst_server,bytes,st
                 "slowdown,hops,retransmits,status").split(",")
 
 
-def steps_of_sizes(flows, start="0.000000000"):
-    """An HPCC flow list of (source, destination, bytes)."""
-    return f"{len(flows)}\n" + "".join(f"{a} {b} 3 100 {size} {start}\n" for a, b, size in flows)
-
-
 class Help(ProgramTest):
     def test_help_of_everything(self):
         whole = self.run_ok("--help")
@@ -48,7 +43,7 @@ class Help(ProgramTest):
         self.scenario()
         self.write_trace(basic_trace(4))
         self.refused(["run", "s.yaml", "-o", "out", "--sed", "3"], "--sed")
-        self.refused(["run"], "scenario")
+        self.refused(["run"], "SCENARIO")
         for seed in ("x", "-1", "18446744073709551616", "1.5", ""):
             self.refused(["run", "s.yaml", "-o", "out", "--seed=" + seed], "seed")
 
@@ -131,7 +126,7 @@ class BadTrace(ProgramTest):
         self.refused(self.run_it, "rank-0.json", "all_shuffle")
 
     def test_more_ranks_than_servers_hold(self):
-        self.write_trace(basic_trace(9))
+        self.write_trace(basic_trace(9, elements=4608))
         self.scenario(servers="{count: 8, nics: 2}")
         self.refused(self.run_it, "9", "8")
         self.run_ok("check", "s.yaml", "--set", "servers.gpus=2")
@@ -163,9 +158,8 @@ class BadOutput(ProgramTest):
         self.refused(["run", "s.yaml", "-o", "file"], "file")
 
     def test_it_is_found_before_simulating(self):
-        flows = [(a, (a + 1) % 4, 10**12) for a in range(4)]
-        self.write("flows.txt", steps_of_sizes(flows))
-        self.scenario(workload="{flows: flows.txt}", stop="1000s")
+        self.write_trace(basic_trace(4, elements=1 << 34))
+        self.scenario(engine="{trains: false, mtu: 1500}", stop="1000s")
         self.write("file", "")
         begin = time.monotonic()
         self.refused(["run", "s.yaml", "-o", "file/out"], "file/out")
@@ -233,9 +227,8 @@ class Run(ProgramTest):
             self.assertEqual(asked[0], asked[1], fabric)
 
     def test_ecmp_follows_the_seed(self):
-        flows = [(a, (a * 5 + 7) % 16, 200_000) for a in range(16) if (a * 5 + 7) % 16 != a]
-        self.write("flows.txt", steps_of_sizes(flows))
-        self.scenario(name="e.yaml", servers="{count: 16}", workload="{flows: flows.txt}", fabrics="[fat-tree]")
+        self.write_trace(basic_trace(16, elements=1 << 16), "sixteen")
+        self.scenario(name="e.yaml", servers="{count: 16}", workload="{trace: sixteen}", fabrics="[fat-tree]")
         prints = set()
         for seed in ("1", "2", "3"):
             self.run_ok("run", "e.yaml", "-o", "s" + seed, "--seed", seed)
@@ -297,10 +290,9 @@ class Incomplete(ProgramTest):
             self.assertIn(row["fct_ps"], ("", "-"))
 
     def test_an_interrupt_leaves_results(self):
-        flows = [(a, (a + 1 + k % 15) % 16, 4_000_000_000) for a in range(16) for k in range(8)]
-        self.write("flows.txt", steps_of_sizes(flows))
-        self.scenario(servers="{count: 16}", workload="{flows: flows.txt}", fabrics="[fat-tree]",
-                      stop="1000s", engine="{trains: false}")
+        self.write_trace(basic_trace(16, elements=1 << 30))
+        self.scenario(servers="{count: 16}", fabrics="[fat-tree, ideal-switch]", stop="1000s",
+                      engine="{trains: false, mtu: 1500}")
         with subprocess.Popen([fixture.PROGRAM, "run", "s.yaml", "-o", "out"], cwd=self.dir,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
             deadline = time.monotonic() + 60
