@@ -122,7 +122,7 @@ def _mean_utilisation(runs: Sequence[Run], styles: dict[str, Look], writer: Writ
     writer.table("link_utilisation", header, rows)
 
 
-def _cdf_picture(
+def cdf_picture(
     name: str,
     runs: Sequence[Run],
     styles: dict[str, Look],
@@ -174,7 +174,7 @@ def path_length(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) ->
     if not curves:
         writer.empty("path_length", "Path length", no_flows(runs), header)
         return
-    _cdf_picture("path_length", runs, styles, curves, ("path length [links]", "fraction of bytes"), writer, header)
+    cdf_picture("path_length", runs, styles, curves, ("path length [links]", "fraction of bytes"), writer, header)
 
 
 def link_load(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> None:
@@ -194,7 +194,7 @@ def link_load(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> N
         curves[label] = (values / scale, fraction, f"n = {len(load)} links{imbalance}")
     axis = (f"bytes over a directed link [{unit}]", "fraction of links")
     header[1] = f"load_{unit}"
-    _cdf_picture("link_load", runs, styles, curves, axis, writer, header)
+    cdf_picture("link_load", runs, styles, curves, axis, writer, header)
 
 
 def bandwidth_tax(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> None:

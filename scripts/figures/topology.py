@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 
+from figures.links import cdf_picture
 from figures.style import COLUMN_INCHES, DASHES, PALETTE, PAGE_INCHES, Look, Writer, framed_figure
 from topoopt_results import Run, TopologyFile
 
@@ -62,6 +63,55 @@ def positions(topology: TopologyFile) -> np.ndarray:
         place[nodes, 0] = radius * np.sin(turn[nodes])
         place[nodes, 1] = radius * np.cos(turn[nodes])
     return place
+
+
+MAX_SOURCES = 1024
+
+
+def server_hops(topology: TopologyFile) -> np.ndarray:
+    """How many ordered pairs of servers are 1, 2, ... links apart (element 0: those without a way).
+
+    Beyond MAX_SOURCES servers, pairs from that many, evenly spread.
+    """
+    after: list[list[int]] = [[] for _ in topology.nodes]
+    for link in topology.links:
+        after[link.src].append(link.dst)
+    n = topology.servers
+    count = np.zeros(len(topology.nodes) + 1, dtype=np.int64)
+    for source in np.unique(np.linspace(0, max(n - 1, 0), min(n, MAX_SOURCES)).astype(int)) if n else []:
+        distance = np.full(len(topology.nodes), -1)
+        distance[source] = 0
+        frontier = [int(source)]
+        while frontier:
+            following = []
+            for node in frontier:
+                for other in after[node]:
+                    if distance[other] < 0:
+                        distance[other] = distance[node] + 1
+                        following.append(other)
+            frontier = following
+        others = np.delete(distance[:n], source)
+        count += np.bincount(np.where(others < 0, 0, others), minlength=len(count))
+    return count
+
+
+def pair_hops(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> None:
+    """P8: links on a shortest path between two servers, each ordered pair counted once."""
+    header = ["run", "hops", "fraction_of_pairs"]
+    curves = {}
+    for run in runs:
+        count = server_hops(run.topology) if run.topology is not None else np.zeros(1)
+        if count[1:].any():
+            hops = np.flatnonzero(count)
+            hops = hops[hops > 0]
+            mean = float((hops * count[hops]).sum() / count[hops].sum())
+            fraction = np.cumsum(count[hops]) / count.sum()
+            curves[run.label] = (hops.astype(np.float64), fraction, f"n = {count.sum()} pairs, mean {mean:.4g}")
+    if not curves:
+        writer.empty("pair_hops", "Path length between servers", "no topology.json with two servers", header)
+        return
+    axis = ("links on a shortest path", "fraction of server pairs")
+    cdf_picture("pair_hops", runs, styles, curves, axis, writer, header)
 
 
 def cables(topology: TopologyFile) -> list[tuple[int, int, int | None, bool, int]]:
