@@ -149,7 +149,7 @@ def cdf_picture(
             )
     ax.set_ylim(0, 1.005)
     if all(float(value).is_integer() for x, _, _ in curves.values() for value in x[:100]):
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.set_xlabel(axis[0])
     ax.set_ylabel(axis[1])
     legend_above(ax)
