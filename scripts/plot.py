@@ -32,6 +32,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--window", metavar="FROM:TO", default="", help="part of the timeline, such as 1.5ms:3ms")
     parser.add_argument("--x", metavar="COLUMN", default="", help="sweeps: the parameter along the axis")
     parser.add_argument("--y", metavar="COLUMN", default="", help="sweeps: the measure (default: iteration time)")
+    parser.add_argument("--html", action="store_true", help="also write report.html, one file that opens from disk")
     parser.add_argument("--quiet", action="store_true", help="do not list the files written")
     return parser.parse_args(arguments)
 
@@ -124,6 +125,13 @@ def draw(runs: list, out: Path, options: argparse.Namespace) -> list[str]:
     writer = style.Writer(out, [])
     for name in wanted:
         pictures[name](runs, styles, writer)
+    if options.html:
+        from report import build
+
+        warning = build.write_report(options.directories, runs, styles, out, writer.names)
+        if warning:
+            print(f"plot: {warning}", file=sys.stderr)
+        writer.names.append("report.html")
     return writer.names
 
 

@@ -35,7 +35,7 @@ OP_COLUMNS = "op_id,job,iteration,kind,name,group,ranks,bytes,start_ps,end_ps,du
 TASK_COLUMNS = "rank,task,kind,name,start_ps,end_ps".split(",")
 LINK_COLUMNS = "link_id,src,dst,rate_bps,bytes,packets,drops,marks,busy_ps,max_queue_bytes,utilisation".split(",")
 # Columns of words; every other known column is a number, empty = NaN.
-TEXT_COLUMNS = frozenset("job,kind,name,group,ranks,status,task,src,dst".split(","))
+TEXT_COLUMNS = frozenset("job,kind,name,group,ranks,status,task,src,dst,path".split(","))
 
 
 class ResultError(Exception):
@@ -304,6 +304,11 @@ class Run:
     def path(self) -> Path:
         return self.directory / self.fabric
 
+    @property
+    def kind(self) -> str:
+        """Kind of the fabric; its name where the summary does not tell."""
+        return str(self.summary.get("kind") or self.fabric)
+
     def _table(self, name: str, required: Sequence[str], optional: Sequence[str] = ()) -> Table:
         for path in (self.path / f"{name}.csv", self.path / f"{name}.csv.gz"):
             if path.exists():
@@ -313,8 +318,14 @@ class Run:
         return Table(self.path / f"{name}.csv", False, 0, columns, words)
 
     @cached_property
+    def all_flows(self) -> Table:
+        return self._table("flows", FLOW_COLUMNS, ("fct_ack_ps", "path"))
+
+    @cached_property
     def flows(self) -> Table:
-        return self._table("flows", FLOW_COLUMNS, ("fct_ack_ps",))
+        """The flows that use the network; transfers within a server would only flatter the percentiles."""
+        table = self.all_flows
+        return table.select(table.number("src_server") != table.number("dst_server"))
 
     @cached_property
     def ops(self) -> Table:
@@ -334,13 +345,14 @@ class Run:
         return self._table("link_samples", ("link_id", "t_ps", "utilisation"))
 
     def matrix(self, name: str) -> np.ndarray:
-        """`demand`, `link` or another matrix_NAME.csv; 0 x 0 when absent."""
+        """Between servers, the `demand` or the bytes over each direct `link`; 0 x 0 when absent."""
         path = self.path / f"matrix_{name}.csv"
-        return read_matrix(path) if path.exists() else np.zeros((0, 0))
+        return read_matrix(path)[: self.servers, : self.servers] if path.exists() else np.zeros((0, 0))
 
     @cached_property
     def demand(self) -> np.ndarray:
-        return self.matrix("demand")
+        path = self.path / "matrix_demand.csv"
+        return read_matrix(path) if path.exists() else np.zeros((0, 0))
 
     @cached_property
     def topology(self) -> TopologyFile | None:
@@ -349,7 +361,7 @@ class Run:
 
     @cached_property
     def finished(self) -> np.ndarray:
-        """Mask of the flows that were delivered in full."""
+        """Mask of the rows of `flows` that were delivered in full."""
         return self.flows.word("status").equal("done")
 
     @cached_property
@@ -359,7 +371,7 @@ class Run:
             return self.topology.servers
         if len(self.demand):
             return len(self.demand)
-        ends = [self.flows.number(name) for name in ("src_server", "dst_server")]
+        ends = [self.all_flows.number(name) for name in ("src_server", "dst_server")]
         return int(max((end.max() for end in ends if len(end)), default=-1)) + 1
 
     @cached_property

@@ -198,7 +198,7 @@ def link_load(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> N
 
 
 def bandwidth_tax(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> None:
-    """P8: bytes over all links / bytes demanded, by summary.json."""
+    """P8: bytes that leave servers, relayed ones again, over bytes demanded; as summary.json has it."""
     header = ["run", "demand_bytes", "wire_bytes", "bandwidth_tax"]
     taxes = [run.summary.get("bandwidth_tax") for run in runs]
     values = [float(tax) if isinstance(tax, (int, float)) else np.nan for tax in taxes]
@@ -219,7 +219,7 @@ def bandwidth_tax(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) 
     ax.set_yticks(range(len(runs)), [run.label for run in runs])
     ax.set_ylim(len(runs) - 0.45, -0.55)
     ax.grid(axis="y", visible=False)
-    ax.set_xlabel("bandwidth tax [bytes over links / bytes demanded]")
+    ax.set_xlabel("bandwidth tax [bytes sent by servers / demanded]")
     writer.picture("bandwidth_tax", figure)
     rows = (
         (run.label, run.summary.get("demand_bytes"), run.summary.get("wire_bytes"), value)

@@ -35,7 +35,7 @@ def panels(run: Run) -> dict[str, np.ndarray]:
         if reduce.any() and not reduce.all():
             result["AllReduce"] = flow_matrix(run, np.flatnonzero(reduce))
             result["other than AllReduce"] = flow_matrix(run, np.flatnonzero(~reduce))
-    result["on links"] = run.matrix("link")
+    result["direct links"] = run.matrix("link")
     return {name: matrix for name, matrix in result.items() if matrix.any()}
 
 
@@ -44,7 +44,7 @@ def traffic_matrix(runs: Sequence[Run], _: dict[str, Look], writer: Writer) -> N
     header = ["run", "part", "src_server", "dst_server", "bytes"]
     all_panels = {run.label: panels(run) for run in runs}
     names = list(dict.fromkeys(name for part in all_panels.values() for name in part))
-    names.sort(key=["demand", "AllReduce", "other than AllReduce", "on links"].index)
+    names.sort(key=["demand", "AllReduce", "other than AllReduce", "direct links"].index)
     if not names:
         writer.empty("traffic_matrix", "Traffic matrix", "no matrix with a byte in it", header)
         return

@@ -103,16 +103,17 @@ def setup() -> None:
     )
 
 
-def kind_slots(fabrics: Iterable[str]) -> dict[str, int]:
-    """A position in the lists of looks per fabric: the kind's own, else the next free one by name."""
+def kind_slots(fabrics: dict[str, str]) -> dict[str, int]:
+    """A position in the lists of looks per fabric, given name -> kind.
+
+    The fabric named like its kind has the kind's own, else the first of the kind by name; others get the next free one.
+    """
     slots: dict[str, int] = {}
-    names = sorted(set(fabrics))
-    slots.update({name: KINDS.index(name) for name in names if name in KINDS})
-    for name in names:
-        kind = max((kind for kind in KINDS if name.startswith(kind)), key=len, default="")
-        if name not in slots and kind and KINDS.index(kind) not in slots.values():
+    for name in sorted(fabrics, key=lambda name: (name not in KINDS, name)):
+        kind = name if name in KINDS else fabrics[name]
+        if kind in KINDS and KINDS.index(kind) not in slots.values():
             slots[name] = KINDS.index(kind)
-    for name in names:
+    for name in sorted(fabrics):
         if name not in slots:
             free = (i for i in range(len(KINDS)) if i not in slots.values())
             slots[name] = next(free, len(slots) % len(KINDS))
@@ -121,7 +122,7 @@ def kind_slots(fabrics: Iterable[str]) -> dict[str, int]:
 
 def looks(runs: Sequence[Run]) -> dict[str, Look]:
     """By run label. Colour, marker and hatch tell the fabric; the dash tells the directory when there are several."""
-    slots = kind_slots(run.fabric for run in runs)
+    slots = kind_slots({run.fabric: run.kind for run in runs})
     several = len({run.directory_index for run in runs}) > 1
     result = {}
     for run in runs:

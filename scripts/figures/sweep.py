@@ -126,7 +126,7 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str) -> None:
     scale, y_unit = time_unit(float(np.median(every))) if in_time else (1.0, "")
     name = y[:-3] if in_time else y
     fabrics = list(dict.fromkeys(row["fabric"] for row in done))
-    slots = kind_slots(fabrics)
+    slots = kind_slots({fabric: fabric for fabric in fabrics})
     looks = {f: Look(PALETTE[s], DASHES[s], MARKERS[s], HATCHES[s]) for f, s in slots.items()}
     panels = list(series)[:MAX_PANELS]
     legend_height = 0.13 * len(fabrics) + 0.3

@@ -176,7 +176,7 @@ TEST(IdealSwitch, HasOneNicOfTheSumOfRates)
 
 TEST(FatTree, FitsAnyServerCount)
 {
-    for (std::uint32_t n : {1U, 2U, 3U, 8U, 16U, 17U, 54U, 100U})
+    for (std::uint32_t n : {1U, 2U, 3U, 8U, 16U, 17U, 40U})
     {
         const Fabric fabric = Build("fat-tree", n, 1);
         CheckRoutes(fabric);
@@ -297,8 +297,8 @@ TEST(TopoOpt, SmallAndOddSizes)
     CheckRings(pair, All(2));
     EXPECT_EQ(
         ErrorOf("topoopt", 8, 3),
-        "x.yaml:3:5: servers.nics for fabric topoopt: found 3, expected an even number (2 or 4): "
-        "each ring takes one NIC for either direction");
+        "x.yaml:3:5: topoopt: servers.nics: found 3, expected an even number (2 or 4): each ring "
+              "takes one NIC for either direction");
     EXPECT_NE(ErrorOf("topoopt", 8, 1).find("expected an even number (2)"), std::string::npos);
 }
 

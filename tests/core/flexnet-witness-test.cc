@@ -50,7 +50,7 @@ Lines(const std::string& path)
 std::uint64_t
 Alone(std::uint64_t bytes, std::uint64_t hops, std::uint64_t psPerByte, std::uint64_t delay)
 {
-    const std::uint64_t packets = std::max<std::uint64_t>(1, (bytes - 1 + 8935) / 8936);
+    const std::uint64_t packets = std::max<std::uint64_t>(1, (bytes + 8934) / 8936);
     return hops * (delay + psPerByte) + (packets + hops - 1) * 8936 * psPerByte + hops * delay;
 }
 
@@ -110,6 +110,28 @@ TEST(FlexNetWitness, ASynBehindALongQueueTimesOut)
     EXPECT_EQ(witness.drops, 0U);
 }
 
+TEST(FlexNetWitness, OurReferenceGraphGivesTheFlowsOfItsRules)
+{
+    const FlexNetGraph graph =
+        ReadFlexNet(std::string(TOPOOPT_SOURCE_DIR) + "/traces/reference-small.fbuf");
+    FlexNetWitness witness(graph, {});
+    const std::uint64_t finish = witness.Run();
+    EXPECT_TRUE(witness.Complete());
+    // 112 messages; of the six AllReduces over 8 servers three take all 2 * 7 rounds on 4 rings, three one.
+    EXPECT_EQ(witness.finished.size(), 112U + 3 * 14 * 8 * 4 + 3 * 8 * 4);
+    // No flow beats its closed form; those that meet nobody take exactly it.
+    std::size_t alone = 0;
+    for (const FlexNetWitness::Flow& flow : witness.finished)
+    {
+        const std::uint64_t least = Alone(flow.bytes, flow.hops, 80, 1'000'000);
+        ASSERT_GE(flow.fct, least);
+        alone += flow.fct == least ? 1 : 0;
+    }
+    EXPECT_GT(alone, 0U);
+    // A fingerprint: moves only if the graph or the model does.
+    EXPECT_EQ(finish, 905'540'323U);
+}
+
 struct Row
 {
     const char* graph;
@@ -117,6 +139,7 @@ struct Row
     std::uint64_t gbps;
     std::uint64_t finish;
     const char* flows; ///< log of the run, empty if none was kept
+    bool slow = false; ///< only where the compiler optimises
 };
 
 void
@@ -137,6 +160,12 @@ TEST_P(FlexNetGolden, EveryFlowAndTheEndAreEqual)
     {
         GTEST_SKIP() << "no shared directory with golden data";
     }
+#ifndef NDEBUG
+    if (row.slow)
+    {
+        GTEST_SKIP() << "takes seconds without optimisation; runs in release builds";
+    }
+#endif
     const FlexNetGraph graph = ReadFlexNet(path);
     FlexNetWitness::Options options;
     options.fabric = row.kind;
@@ -163,24 +192,30 @@ INSTANTIATE_TEST_SUITE_P(
     Results,
     FlexNetGolden,
     testing::Values(
-        Row{"ring12_d4.fbuf", Kind::FromFile, 25, 216909837702, "flat25_ring12_d4.fct.txt.gz"},
-        Row{"ring12_d4.fbuf", Kind::FromFile, 50, 188013715142, ""},
+        Row{"ring12_d4.fbuf",
+            Kind::FromFile,
+            25,
+            216909837702,
+            "flat25_ring12_d4.fct.txt.gz",
+            true},
+        Row{"ring12_d4.fbuf", Kind::FromFile, 50, 188013715142, "", true},
         Row{"ring12_d4.fbuf", Kind::FromFile, 100, 185543802982, "flat100_ring12_d4.fct.txt.gz"},
         Row{"transformer_d4.fbuf",
             Kind::FromFile,
             100,
             62815131375,
             "flat100_transformer_4.fct.txt.gz"},
-        Row{"transformer_d8.fbuf", Kind::FromFile, 100, 62643560175, ""},
-        Row{"vgg_d4.fbuf", Kind::FromFile, 100, 100480326542, "flat100_vgg_4.fct.txt.gz"},
+        Row{"transformer_d8.fbuf", Kind::FromFile, 100, 62643560175, "", true},
+        Row{"vgg_d4.fbuf", Kind::FromFile, 100, 100480326542, "flat100_vgg_4.fct.txt.gz", true},
         Row{"dlrm_d4.fbuf", Kind::FromFile, 100, 21801435997, "flat100_dlrm_4.fct.txt.gz"},
-        Row{"dlrm_d8.fbuf", Kind::FromFile, 100, 15400924696, ""},
+        Row{"dlrm_d8.fbuf", Kind::FromFile, 100, 15400924696, "", true},
+        Row{"candle_dp_d4.fbuf", Kind::FromFile, 100, 217122040886, "", true},
         Row{"100dlrm_16.fbuf", Kind::Star, 100, 61166911877, "star100_100dlrm_16.fct.txt.gz"},
-        Row{"100transformer_16.fbuf", Kind::Star, 100, 63968900175, ""},
-        Row{"100vgg_16.fbuf", Kind::Star, 100, 210403519839, "star100_100vgg_16.fct.txt.gz"},
-        Row{"100dlrm_16.fbuf", Kind::FatTree, 100, 61243775878, ""},
+        Row{"100transformer_16.fbuf", Kind::Star, 100, 63968900175, "", true},
+        Row{"100vgg_16.fbuf", Kind::Star, 100, 210403519839, "star100_100vgg_16.fct.txt.gz", true},
+        Row{"100dlrm_16.fbuf", Kind::FatTree, 100, 61243775878, "", true},
         Row{"100transformer_16.fbuf", Kind::FatTree, 100, 64739791791, ""},
-        Row{"100vgg_16.fbuf", Kind::FatTree, 100, 210772724959, ""}));
+        Row{"100vgg_16.fbuf", Kind::FatTree, 100, 210772724959, "", true}));
 
 } // namespace
 } // namespace topoopt

@@ -541,7 +541,7 @@ TEST_F(ScenarioFile, DamagedFilesNeverCrash)
     Rng rng(seed, "scenario-test");
     const std::string alphabet = "{}[]:,-&*!|>'\"%@`#?~<.\n\t 01a\xc3\xff";
     int refused = 0;
-    for (int round = 0; round < 3000; ++round)
+    for (int round = 0; round < 1000; ++round)
     {
         std::string text = kFull;
         for (std::uint64_t hits = 1 + rng.Below(4); hits > 0; --hits)
@@ -562,8 +562,8 @@ TEST_F(ScenarioFile, DamagedFilesNeverCrash)
         }
         refused += Complaint(text).empty() ? 0 : 1;
     }
-    EXPECT_GT(refused, 1000);
-    EXPECT_LT(refused, 3000);
+    EXPECT_GT(refused, 300);
+    EXPECT_LT(refused, 1000);
 }
 
 } // namespace

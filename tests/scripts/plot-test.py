@@ -31,6 +31,7 @@ import plot  # noqa: E402
 from synthetic_results import FLOW_HEADER, make_results, write_csv  # noqa: E402
 from figures.completion import operation_bounds  # noqa: E402
 from figures.links import utilisation_grid  # noqa: E402
+from figures.style import kind_slots  # noqa: E402
 from figures.topology import positions  # noqa: E402
 from topoopt_results import ResultError, nearest_rank, read_matrix, read_results, read_topology  # noqa: E402
 
@@ -90,6 +91,39 @@ class Reading(Scratch):
         for one, other in zip(plain, packed):
             np.testing.assert_array_equal(one.flows.number("fct_ps"), other.flows.number("fct_ps"))
             self.assertEqual(one.flows.rows, 200)
+
+    def test_transfers_within_a_server_do_not_count(self) -> None:
+        directory = make_results(self.dir / "a", flows=100, fabrics=("topoopt",))
+        path = directory / "topoopt" / "flows.csv"
+        local = "100,0,0,0,copy,3,3,5000,0,7,7,7,1,0,0,done,7,0\n"
+        path.write_text(path.read_text() + local)
+        run = read_results([directory])[0]
+        self.assertEqual((run.all_flows.rows, run.flows.rows, int(run.finished.sum())), (101, 100, 100))
+        rows = rows_of(self.draw(directory, "--only", "tail_table") / "tail_table.csv")
+        self.assertEqual(rows[0]["n"], "100")
+        self.assertNotIn("copy", {row["flows"] for row in rows})
+
+    def test_tables_as_the_program_writes_them(self) -> None:
+        """Names beside and above a matrix that also has the switches; a collective's task says which one it is."""
+        directory = make_results(self.dir / "a", flows=100, fabrics=("fat-tree",))
+        path = directory / "fat-tree"
+        names = [f"s{i}" for i in range(8)] + ["core0"]
+        rows = [[name, *(9 * i + j for j in range(9))] for i, name in enumerate(names)]
+        write_csv(path / "matrix_link.csv", "from," + ",".join(names), rows)
+        tasks = [[0, 0, 1, 0, "compute", "mlp", 0, 5], [0, 0, 2, 0, "collective", "all_reduce", 5, 9]]
+        write_csv(path / "tasks.csv", "rank,server,task,iteration,kind,name,start_ps,end_ps", tasks)
+        run = read_results([directory])[0]
+        self.assertEqual(run.matrix("link").shape, (8, 8))
+        self.assertEqual(run.matrix("link")[7, 7], 70)
+        rows = rows_of(self.draw(directory, "--only", "timeline") / "timeline.csv")
+        self.assertEqual([row["kind"] for row in rows], ["compute", "all_reduce"])
+
+    def test_looks_follow_the_kind(self) -> None:
+        slots = kind_slots({"fat-tree": "fat-tree", "a": "fat-tree", "mine": "topoopt", "zz": "no such kind"})
+        self.assertEqual((slots["mine"], slots["fat-tree"]), (0, 1))
+        self.assertEqual(len(set(slots.values())), 4)
+        many = kind_slots({f"f{i}": "x" for i in range(15)})
+        self.assertEqual(len(many), 15)
 
     def test_nearest_rank(self) -> None:
         values = np.arange(1.0, 1001.0)

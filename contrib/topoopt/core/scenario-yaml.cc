@@ -71,8 +71,16 @@ IsWorkloadKey(const std::string& key)
 bool
 IsPathKey(const std::string& key)
 {
-    static const std::set<std::string> names =
-        {"taskgraph", "trace", "flows", "cdf", "file", "plan"};
+    static const std::set<std::string> names = {"taskgraph",
+                                                "trace",
+                                                "flows",
+                                                "cdf",
+                                                "file",
+                                                "plan",
+                                                "matrix",
+                                                "topology",
+                                                "groups",
+                                                "ranks_map"};
     return names.count(key.substr(key.rfind('.') + 1)) != 0;
 }
 

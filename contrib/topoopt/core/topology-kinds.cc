@@ -47,7 +47,16 @@ FabricKinds()
          &BuildIdealSwitch},
         {"topoopt",
          "patch panel wired for the job: AllReduce rings of chosen strides, servers forward",
-         {"delay", "rate"},
+         {"candidates",
+          "compat",
+          "delay",
+          "discount",
+          "k",
+          "mp_nics",
+          "rate",
+          "rounding",
+          "routing",
+          "split"},
          &BuildTopoOpt},
     };
     return kinds;

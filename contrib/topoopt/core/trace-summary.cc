@@ -170,6 +170,7 @@ Summarise(const LoadedWorkload& workload)
     out.perRank = workload.ranks;
     out.facts = workload.facts;
     out.lists = workload.lists;
+    out.measures = workload.measures;
     out.warnings = graph.warnings;
     out.stamp = workload.stamp;
     out.partial = workload.partial;
@@ -235,6 +236,7 @@ Summarise(const LoadedWorkload& workload)
 void
 PrintText(const TraceSummary& summary, std::ostream& out)
 {
+    const auto digits = out.precision(12);
     out << "format       " << summary.format << "\n"
         << "files        " << summary.files.size();
     if (!summary.files.empty())
@@ -247,6 +249,10 @@ PrintText(const TraceSummary& summary, std::ostream& out)
         out << "options      " << summary.stamp << "\n";
     }
     for (const auto& [name, value] : summary.facts)
+    {
+        out << name << "  " << value << "\n";
+    }
+    for (const auto& [name, value] : summary.measures)
     {
         out << name << "  " << value << "\n";
     }
@@ -291,6 +297,7 @@ PrintText(const TraceSummary& summary, std::ostream& out)
     {
         out << "warning      " << warning << "\n";
     }
+    out.precision(digits);
 }
 
 void
@@ -323,6 +330,7 @@ PrintJson(const TraceSummary& summary, std::ostream& out)
     json["partial"] = summary.partial;
     json["facts"] = summary.facts;
     json["lists"] = summary.lists;
+    json["measures"] = summary.measures;
     json["groups"] = Json::array();
     for (const CommGroup& group : summary.groups)
     {

@@ -94,7 +94,9 @@ struct LoadedWorkload
     std::map<std::string, std::int64_t> facts;
     /** Lists of such facts, e.g. the request numbers of those waits on the lowest rank. */
     std::map<std::string, std::vector<std::int64_t>> lists;
-    std::string stamp;    ///< TraceOptions::Stamp()
+    /** Measures that are no whole numbers, e.g. "mean_bytes" of a size distribution. */
+    std::map<std::string, double> measures;
+    std::string stamp;    ///< the options that differ from the defaults
     bool partial = false; ///< not matched; the graph is empty
 };
 
@@ -180,6 +182,7 @@ struct TraceSummary
     std::vector<Bytes> allToAllRow0; ///< bytes of rank 0 to each rank, own part included
     std::map<std::string, std::int64_t> facts;
     std::map<std::string, std::vector<std::int64_t>> lists;
+    std::map<std::string, double> measures;
     std::vector<std::string> warnings;
     std::string stamp;
     bool partial = false;

@@ -66,7 +66,7 @@ struct PacketNetworkConfig
  * Transport: a message is packets 0..n-1 with RoCEv2-like headers; the receiver acknowledges where the sender
  * asks (every `ackEvery` packets, when the window is used up, at the end), names the first missing packet once per
  * gap, and the sender goes back to it. Acknowledgements are packets on the reversed path. A host hands at most
- * half the marking threshold to a NIC at once and serves its messages in turn, so own traffic waits in host memory, not in the port.
+ * a quarter of the marking threshold to a NIC at once and serves its messages in turn, so own traffic waits in host memory, not in the port.
  */
 class PacketNetwork final : public ns3::Object, public MessageNetwork
 {
@@ -132,12 +132,14 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     [[nodiscard]] SimTime FirstArrival(const Port& port) const;
     void OnArrival(LinkId link);
     void Forward(LinkId inLink, Train* train);
-    void DeliverData(const Train& train,
-                     std::uint32_t sequence,
-                     std::uint32_t packets,
-                     bool inOrder,
-                     bool last);
-    void DeliverAck(const Train& ack);
+    /** Counts packets of a train at its receiver. */
+    void ReceiveInOrder(Train& train, std::uint32_t packets);
+    /** Counts those that have arrived by now, if they are in order. */
+    void ReceiveArrived(Train& train);
+    void ReceiveAck(const Train& ack);
+    /** Acknowledges and completes after packets in order. */
+    void AnswerInOrder(Flow& flow, bool asked);
+    void AnswerOutOfOrder(Flow& flow, std::uint32_t sequence, bool asked);
     void SendAck(Flow& flow, bool missing);
     void OnHostQueue(LinkId link);
     void OnTimers();

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -342,11 +341,13 @@ CheckNodes(const FlexNetGraph& graph)
                "nswitch: found " + std::to_string(graph.switches) + ", expected at most " +
                    std::to_string(kMaxNodes));
     }
-    if (graph.gpusPerNode == 0 || graph.gpusPerNode > 1024)
+    if (graph.gpusPerNode == 0 || graph.gpusPerNode > kMaxNodes / graph.nodes)
     {
         FailAt(graph,
                0,
-               "ngpupernode: found " + std::to_string(graph.gpusPerNode) + ", expected 1..1024");
+               "ngpupernode: found " + std::to_string(graph.gpusPerNode) + ", expected 1.." +
+                   std::to_string(kMaxNodes / graph.nodes) + " on " + std::to_string(graph.nodes) +
+                   " servers");
     }
 }
 

@@ -93,6 +93,16 @@ void LoadParamBasic(const std::vector<TraceFile>& files,
 bool ProbeTorchEt(std::string_view head);
 void LoadTorchEt(const std::vector<TraceFile>& files, const TraceOptions& options, TraceSet& set);
 
+// Flow lists and what goes with them; see trace-flows.h.
+bool ProbeHpccFlows(std::string_view head);
+bool ProbeConnectionMatrix(std::string_view head);
+bool ProbeOperaFlows(std::string_view head);
+bool ProbeSizeCdf(std::string_view head);
+bool ProbeRackMatrix(std::string_view head);
+bool ProbeFbflow(std::string_view head);
+bool ProbeHpccTopology(std::string_view head);
+bool ProbeHtsimTopology(std::string_view head);
+
 } // namespace topoopt
 
 #endif // TOPOOPT_CORE_READERS_READERS_H
