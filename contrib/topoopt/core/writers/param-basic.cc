@@ -36,7 +36,8 @@ class ParamWriter
     explicit ParamWriter(const TaskGraph& graph)
         : m_graph(graph),
           m_before(Predecessors(graph)),
-          m_waited(graph.tasks.size())
+          m_waited(graph.tasks.size()),
+          m_request(graph.tasks.size())
     {
     }
 
@@ -165,6 +166,7 @@ class ParamWriter
     std::string Rank(RankId rank, const std::vector<TaskId>& order)
     {
         m_steps.clear();
+        m_requests = 0;
         for (std::size_t g = 0; g < m_graph.groups.size(); ++g)
         {
             const auto& members = m_graph.groups[g].members;
@@ -225,7 +227,7 @@ class ParamWriter
             {
                 m_waited[before] = 2;
                 waits = true;
-                m_steps.push_back({{"comms", "wait"}, {"req", before}, {"pg_id", 0}});
+                m_steps.push_back({{"comms", "wait"}, {"req", m_request[before]}, {"pg_id", 0}});
             }
         }
         Json step;
@@ -248,7 +250,8 @@ class ParamWriter
             step = PointToPoint(m_graph.transfers[task.object], false);
             break;
         }
-        step["req"] = id;
+        m_request[id] = m_requests++;
+        step["req"] = m_request[id];
         const bool needed = m_graph.SuccessorsBegin(id) != m_graph.SuccessorsEnd(id);
         if (!blocking)
         {
@@ -379,6 +382,8 @@ class ParamWriter
     std::vector<std::vector<TaskId>> m_before;
     std::vector<std::uint8_t>
         m_waited; ///< by task: 1 = asynchronous and not waited for yet, 2 = waited for
+    std::vector<std::uint32_t> m_request; ///< by task: its request number
+    std::uint32_t m_requests = 0;         ///< so far in this rank
     std::vector<std::uint32_t> m_number;
     std::vector<Json> m_steps;
     Losses m_losses;
