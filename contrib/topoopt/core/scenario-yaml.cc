@@ -79,7 +79,7 @@ IsPathKey(const std::string& key)
                                                 "plan",
                                                 "matrix",
                                                 "topology",
-                                                "groups",
+                                                "groups_file",
                                                 "ranks_map"};
     return names.count(key.substr(key.rfind('.') + 1)) != 0;
 }
