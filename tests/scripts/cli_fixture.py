@@ -53,7 +53,7 @@ class ProgramTest(unittest.TestCase):
     """Each test has an empty directory of its own below the build tree, self.dir."""
 
     def setUp(self):
-        self.dir = os.path.join(os.getcwd(), type(self).__module__.strip("_") + "-files", self.id().split(".")[-1])
+        self.dir = os.path.join(os.getcwd(), os.path.basename(sys.argv[0]) + "-files", self.id().split(".")[-1])
         shutil.rmtree(self.dir, ignore_errors=True)
         os.makedirs(self.dir)
 
