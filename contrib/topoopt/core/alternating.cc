@@ -72,7 +72,7 @@ SearchGrid(const SearchProblem& problem, const Strategy& start, const SearchOpti
         return DemandOf(graph, BlockPlacement(graph.ranks, problem.servers));
     };
     result.strategy = start;
-    result.demand = demandOf(start);
+    result.demand = problem.startDemand != nullptr ? *problem.startDemand : demandOf(start);
     result.fabric = problem.topology(result.demand);
     result.topologies = 1;
     result.startMs = ConfirmedMs(problem, start, result.fabric);
@@ -262,7 +262,7 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
                              problem.estimate);
     judge.Set(start);
     result.strategy = start;
-    result.demand = judge.CurrentDemand();
+    result.demand = problem.startDemand != nullptr ? *problem.startDemand : judge.CurrentDemand();
     result.fabric = problem.topology(result.demand);
     result.topologies = 1;
     judge.SetFabric(result.fabric);
@@ -276,7 +276,9 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
     // Where the next round's walks begin: not always the best, so that a promising pair may ripen.
     for (std::uint32_t r = 1; r <= rounds && options.budget > 0 && !Interrupted(options); ++r)
     {
+        // Every second chain first looks for another pair of strategy and topology, then walks there.
         std::vector<WalkResult> found(options.restarts);
+        std::vector<JointResult> joint(options.restarts);
         std::vector<std::exception_ptr> errors(options.restarts);
         std::atomic<std::uint32_t> next{0};
         const auto work = [&] {
@@ -284,7 +286,7 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
             {
                 try
                 {
-                    Rng rng(Mix64(options.seed, Mix64(r, chain)), "walk");
+                    Rng rng(Mix64(options.seed, Mix64(r + options.firstRound, chain)), "walk");
                     IterationEstimator estimator(*problem.model,
                                                  *problem.times,
                                                  problem.servers,
@@ -292,7 +294,24 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
                                                  problem.estimate);
                     estimator.SetFabric(result.fabric);
                     estimator.Set(result.strategy);
-                    found[chain] = Walk(estimator, space, problem, options, perChain, rng);
+                    std::uint32_t left = perChain;
+                    const std::uint32_t coarse = perChain / 8;
+                    if (chain % 2 == 1 && !options.fixedTopology && coarse > 0)
+                    {
+                        JointWalk(estimator,
+                                  space,
+                                  problem,
+                                  options,
+                                  result.fabric,
+                                  result.demand,
+                                  coarse,
+                                  rng,
+                                  joint[chain]);
+                        left -= coarse;
+                    }
+                    found[chain] = Walk(estimator, space, problem, options, left, rng);
+                    found[chain].proposals += joint[chain].walk.proposals;
+                    found[chain].accepted += joint[chain].walk.accepted;
                 }
                 catch (...)
                 {
@@ -320,21 +339,24 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
 
         // Comm x Topo: a topology for each chain's demand, and the old one.
         SearchRound round;
-        round.round = r;
+        round.round = r + options.firstRound;
         round.estimateMs = -1;
         Strategy strategy;
         Fabric fabric;
         Demand demand;
-        for (const WalkResult& walk : found)
+        for (std::size_t chain = 0; chain < found.size(); ++chain)
         {
+            const WalkResult& walk = found[chain];
+            const bool moved = joint[chain].topologies > 0;
+            result.topologies += joint[chain].topologies;
             round.proposals += walk.proposals;
             round.accepted += walk.accepted;
             if (round.estimateMs < 0 || walk.ms < round.estimateMs)
             {
                 round.estimateMs = walk.ms;
                 strategy = walk.strategy;
-                fabric = result.fabric;
-                demand = result.demand;
+                fabric = moved ? joint[chain].fabric : result.fabric;
+                demand = moved ? joint[chain].demand : result.demand;
             }
             if (options.fixedTopology)
             {
@@ -379,7 +401,7 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
         }
         Log(options, round);
         result.rounds.push_back(std::move(round));
-        if (without >= 2)
+        if (without >= 3)
         {
             break;
         }
