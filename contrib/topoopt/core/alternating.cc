@@ -55,6 +55,15 @@ RateOfServer(const Fabric& fabric)
     return bps;
 }
 
+/** A strategy on a fabric, with its estimate. */
+struct Candidate
+{
+    Strategy strategy;
+    Fabric fabric;
+    Demand demand;
+    double ms = 0;
+};
+
 SearchResult
 SearchGrid(const SearchProblem& problem, const Strategy& start, const SearchOptions& options)
 {
@@ -273,7 +282,6 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
     const std::uint32_t rounds = std::max(1U, options.rounds);
     const std::uint32_t perChain = options.budget / rounds / std::max(1U, options.restarts);
     std::uint32_t without = 0;
-    // Where the next round's walks begin: not always the best, so that a promising pair may ripen.
     for (std::uint32_t r = 1; r <= rounds && options.budget > 0 && !Interrupted(options); ++r)
     {
         // Every second chain first looks for another pair of strategy and topology, then walks there.
@@ -337,13 +345,10 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
             }
         }
 
-        // Comm x Topo: a topology for each chain's demand, and the old one.
+        // Comm x Topo: each chain's best on the topology where it was found and on one for its demand.
         SearchRound round;
         round.round = r + options.firstRound;
-        round.estimateMs = -1;
-        Strategy strategy;
-        Fabric fabric;
-        Demand demand;
+        std::vector<Candidate> candidates;
         for (std::size_t chain = 0; chain < found.size(); ++chain)
         {
             const WalkResult& walk = found[chain];
@@ -351,37 +356,58 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
             result.topologies += joint[chain].topologies;
             round.proposals += walk.proposals;
             round.accepted += walk.accepted;
-            if (round.estimateMs < 0 || walk.ms < round.estimateMs)
+            Candidate there{walk.strategy,
+                            moved ? joint[chain].fabric : result.fabric,
+                            moved ? joint[chain].demand : result.demand,
+                            walk.ms};
+            if (!options.fixedTopology)
             {
-                round.estimateMs = walk.ms;
-                strategy = walk.strategy;
-                fabric = moved ? joint[chain].fabric : result.fabric;
-                demand = moved ? joint[chain].demand : result.demand;
+                judge.Set(walk.strategy);
+                Candidate own;
+                own.strategy = walk.strategy;
+                own.demand = judge.CurrentDemand();
+                own.fabric = problem.topology(own.demand);
+                ++result.topologies;
+                judge.SetFabric(own.fabric);
+                own.ms = judge.Run();
+                judge.SetFabric(result.fabric); // `own` moves
+                if (own.ms < there.ms)
+                {
+                    there = std::move(own);
+                }
             }
-            if (options.fixedTopology)
-            {
-                continue;
-            }
-            judge.Set(walk.strategy);
-            Demand own = judge.CurrentDemand();
-            Fabric made = problem.topology(own);
-            ++result.topologies;
-            judge.SetFabric(made);
-            const double ms = judge.Run();
-            if (ms < round.estimateMs)
-            {
-                round.estimateMs = ms;
-                strategy = walk.strategy;
-                fabric = made;
-                demand = std::move(own);
-            }
-            judge.SetFabric(result.fabric); // `made` ends here
+            candidates.push_back(std::move(there));
         }
         result.proposals += round.proposals;
-        const bool changed =
-            !(strategy.operators == result.strategy.operators) ||
-            DescribeTopology(fabric.topology) != DescribeTopology(result.fabric.topology);
-        round.confirmedMs = changed ? ConfirmedMs(problem, strategy, fabric) : result.confirmedMs;
+        std::stable_sort(candidates.begin(),
+                         candidates.end(),
+                         [](const Candidate& a, const Candidate& b) { return a.ms < b.ms; });
+        // The estimate errs by a few percent, so that its second choice may be the better one.
+        std::size_t best = 0;
+        round.confirmedMs = -1;
+        for (std::size_t c = 0; c < std::min<std::size_t>(2, candidates.size()); ++c)
+        {
+            const Candidate& candidate = candidates[c];
+            if (c > 0 && (candidate.ms > 1.05 * candidates[0].ms ||
+                          candidate.strategy.operators == candidates[0].strategy.operators))
+            {
+                break;
+            }
+            const bool changed = !(candidate.strategy.operators == result.strategy.operators) ||
+                                 DescribeTopology(candidate.fabric.topology) !=
+                                     DescribeTopology(result.fabric.topology);
+            const double ms = changed ? ConfirmedMs(problem, candidate.strategy, candidate.fabric)
+                                      : result.confirmedMs;
+            if (round.confirmedMs < 0 || ms < round.confirmedMs)
+            {
+                round.confirmedMs = ms;
+                best = c;
+            }
+        }
+        Strategy strategy = std::move(candidates[best].strategy);
+        Fabric fabric = std::move(candidates[best].fabric);
+        Demand demand = std::move(candidates[best].demand);
+        round.estimateMs = candidates[best].ms;
         round.better = round.confirmedMs < result.confirmedMs;
         round.strategy = Summary(*problem.model, strategy);
         round.topology = DescribeTopology(fabric.topology);
