@@ -30,7 +30,8 @@ from figures.style import (
 )
 from topoopt_results import ResultError
 
-NOT_PARAMETERS = ("point", "directory", "dir")
+# `fabrics` splits a scenario into points by fabric, which the column fabric tells already.
+NOT_PARAMETERS = ("point", "directory", "dir", "fabrics")
 MAX_PANELS = 6
 
 
@@ -90,7 +91,13 @@ def _axis(values: list[str]) -> tuple[dict[str, float], str, bool]:
     return {text: float(i) for i, text in enumerate(distinct)}, "", False
 
 
-def sweep(data: Sweep, writer: Writer, x: str, y: str) -> None:
+def select(data: Sweep, where: dict[str, str]) -> Sweep:
+    """The rows whose parameters have the given values."""
+    rows = [row for row in data.rows if all(row.get(name) == value for name, value in where.items())]
+    return Sweep(data.path, data.parameters, data.measures, rows)
+
+
+def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> None:
     """One panel per combination of the parameters other than x."""
     header = ["panel", "fabric", x or "x", y or "y"]
     done = [row for row in data.rows if row.get("status", "done") in ("done", "")]
@@ -117,7 +124,7 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str) -> None:
             panel = ", ".join(f"{name} = {row[name]}" for name in varying if name != x)
             series.setdefault(panel, {}).setdefault(row["fabric"], {}).setdefault(row[x], []).append(value)
     if not series:
-        writer.empty("sweep", f"{y} against {x}", "no point of the sweep is done", header)
+        writer.empty(file, f"{y} against {x}", "no point of the sweep is done", header)
         return
     in_time = y.endswith("_ps")
     every = [
@@ -176,9 +183,9 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str) -> None:
         remarks.append(f"first {len(panels)} of {len(series)} panels")
     bottom.set_xlabel(f"{x}" + (f" [{unit}]" if unit else "") + (f"\n{'; '.join(remarks)}" if remarks else ""))
     grid[0, 0].legend(loc="lower left", bbox_to_anchor=(0, 1.02 + 0.1 * bool(panels[0])), borderaxespad=0)
-    writer.picture("sweep", figure)
+    writer.picture(file, figure)
     writer.table(
-        "sweep",
+        file,
         header,
         (
             (panel, fabric, key, float(np.mean(values)), len(values))
