@@ -95,20 +95,30 @@
     }
 
     function draw(entry) {
-        entry.chart?.dispose();
-        entry.chart = null;
-        entry.box.textContent = "";
         const made = entry.option();
+        const renderer = printing ? "svg" : "canvas";
+        if (entry.chart && (made.nothing !== undefined || entry.renderer !== renderer)) {
+            // Painting in parts would go on after the chart is gone, and fail: an empty picture ends it.
+            entry.chart.clear();
+            entry.chart.getZr().flush();
+            entry.chart.dispose();
+            entry.chart = null;
+        }
         entry.box.classList.toggle("none", made.nothing !== undefined);
         entry.box.setAttribute("aria-label", made.nothing ?? entry.describe());
         if (made.nothing !== undefined) {
             entry.box.textContent = made.nothing;
             return;
         }
-        entry.chart = echarts.init(entry.box, null, { renderer: printing ? "svg" : "canvas" });
-        entry.chart.setOption({ animation: false, textStyle: { color: css("--text") }, ...made });
+        if (!entry.chart) {
+            entry.box.textContent = "";
+            entry.renderer = renderer;
+            entry.chart = echarts.init(entry.box, null, { renderer });
+            entry.wire?.(entry.chart);
+        }
+        entry.chart.resize();
+        entry.chart.setOption({ animation: false, textStyle: { color: css("--text") }, ...made }, true);
         if (printing) entry.chart.getZr().flush();
-        entry.wire?.(entry.chart);
     }
 
     function redraw() {
@@ -455,7 +465,7 @@
                     type: "heatmap",
                     data: matrix.src.map((src, i) => [matrix.dst[i], src, Math.log10(matrix.bytes[i])]),
                     emphasis: { itemStyle: { borderColor: css("--text"), borderWidth: 2 } },
-                    progressive: printing ? 0 : 5000,
+                    progressive: 0,
                 },
             ],
         };

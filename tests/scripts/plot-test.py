@@ -32,13 +32,22 @@ from synthetic_results import FLOW_HEADER, make_results, write_csv  # noqa: E402
 from figures.completion import operation_bounds  # noqa: E402
 from figures.links import utilisation_grid  # noqa: E402
 from figures.style import kind_slots  # noqa: E402
-from figures.topology import positions  # noqa: E402
-from topoopt_results import ResultError, nearest_rank, read_matrix, read_results, read_topology  # noqa: E402
+from figures.topology import positions, server_hops  # noqa: E402
+from topoopt_results import (  # noqa: E402
+    Node,
+    ResultError,
+    TopologyFile,
+    TopologyLink,
+    nearest_rank,
+    read_matrix,
+    read_results,
+    read_topology,
+)
 
 
 PICTURES = set(
     "fct_cdf fct_tail slowdown_by_size tail_table completion iteration_times collectives timeline link_utilisation"
-    " traffic_matrix path_length link_load bandwidth_tax topology".split()
+    " traffic_matrix path_length pair_hops link_load bandwidth_tax topology".split()
 )
 
 
@@ -379,6 +388,24 @@ class Pictures(Scratch):
         (directory / "sweep.csv").write_text("a,b\n")
         self.refuse(directory, found="expected a column fabric")
 
+    def test_hops_between_servers(self) -> None:
+        """The verified statistics of circulants in both directions: 128 servers, strides 1 and 13, and 1, 5, 13, 39."""
+        for strides, mean, first in (((1, 13), 5.6220472, 4 / 127), ((1, 5, 13, 39), 2.9606299, 8 / 127)):
+            links = [
+                TopologyLink(0, i, (i + sign * stride) % 128, 1e11, None, False)
+                for i in range(128)
+                for stride in strides
+                for sign in (1, -1)
+            ]
+            count = server_hops(TopologyFile(128, [Node(f"s{i}", "server") for i in range(128)], links))
+            self.assertEqual(count.sum(), 128 * 127)
+            self.assertAlmostEqual((np.arange(len(count)) * count).sum() / count.sum(), mean, 6)
+            self.assertAlmostEqual(count[1] / count.sum(), first, 9)
+        one_way = TopologyFile(
+            2, [Node("s0", "server"), Node("s1", "server")], [TopologyLink(0, 0, 1, 1e11, None, False)]
+        )
+        self.assertEqual(server_hops(one_way)[:2].tolist(), [1, 1])
+
     def test_topology_file(self) -> None:
         directory = make_results(self.dir / "a", flows=10, fabrics=("topoopt",))
         path = directory / "topoopt" / "topology.json"
@@ -393,6 +420,39 @@ class Pictures(Scratch):
         ):
             path.write_text(json.dumps({**good, **change}))
             self.refuse(directory, found=found)
+
+
+PROGRAM = os.environ.get("TOPOOPT", "")
+
+
+@unittest.skipUnless(os.access(PROGRAM, os.X_OK), "no program in TOPOOPT")
+class Program(Scratch):
+    """What the program itself writes: its numbers and ours agree."""
+
+    def test_quickstart(self) -> None:
+        results = self.dir / "results"
+        command = [PROGRAM, "run", SOURCE / "scenarios" / "quickstart.yaml", "-o", results, "--quiet"]
+        subprocess.run(command, check=True, capture_output=True)
+        summary = json.loads((results / "summary.json").read_text())
+        out = self.draw(results)
+        self.assertLessEqual(PICTURES, {path.stem for path in out.glob("*.png")})
+        for path in out.glob("*.csv"):
+            self.assertNotIn("# empty", path.read_text(), path.name)
+        rows = {row["run"]: row for row in rows_of(out / "tail_table.csv") if row["flows"] == "all flows"}
+        bounds = {row["run"]: float(row["bound_ps"]) for row in rows_of(out / "completion.csv")}
+        for run in summary["runs"]:
+            own = rows[run["fabric"]]
+            self.assertEqual(float(own["fct_ps_max"]), run["fct_max_ps"])
+            # The program may keep percentiles in bins of a per cent.
+            for percent in ("p50", "p99"):
+                self.assertAlmostEqual(float(own[f"fct_ps_{percent}"]) / run[f"fct_{percent}_ps"], 1, 1)
+            self.assertGreaterEqual(float(own["slowdown_p50"]), 1)
+            self.assertLessEqual(bounds[run["fabric"]], min(run["iteration_time_ps"]))
+        for run in read_results([results]):
+            self.assertEqual(run.demand.sum(), run.summary["demand_bytes"])
+            for operation, bound in operation_bounds(run).items():
+                taken = run.ops.number("duration_ps")[run.ops.number("op_id") == operation]
+                self.assertLessEqual(bound, taken[0])
 
 
 if __name__ == "__main__":

@@ -228,6 +228,18 @@ class Others(unittest.TestCase):
         times.sort()
         self.assertEqual(page.evaluate("topooptReport.data.runs[0].fct.p99"), times[118_799])
 
+    def test_runs_change_while_charts_are_drawn(self) -> None:
+        page = self.view(report_of(make_results(HERE / "wide", servers=96, flows=20_000)))
+        for _ in range(3):
+            for run in range(3):
+                page.evaluate(f"topooptReport.selectRun({run})")
+            page.print_pdf()
+        page.evaluate("new Promise(done => setTimeout(done, 1000))")
+        self.assertEqual(page.errors, [])
+        cells = "topooptReport.charts.get('matrix-chart').chart.getOption().series[0].data.length"
+        expected = int((read_results([HERE / "wide"])[2].demand > 0).sum())
+        self.assertEqual(page.evaluate(cells), expected)
+
     def test_empty_results(self) -> None:
         for name, options in (("zero", {"flows": 0}), ("none", {"fabrics": ()}), ("untold", {"flow_table": False})):
             page = self.view(report_of(make_results(HERE / name, **options)))

@@ -31,11 +31,6 @@ struct Workload
  */
 [[nodiscard]] Workload LoadWorkload(const Scenario& scenario);
 
-/** Bytes between servers by operation kind: AllReduces by group, all else by pair. */
-[[nodiscard]] Demand DemandOf(const TaskGraph& graph,
-                              const std::vector<ServerId>& placement,
-                              ServerId servers);
-
 } // namespace topoopt
 
 #endif // TOPOOPT_WORKLOAD_H

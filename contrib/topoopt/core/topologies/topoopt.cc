@@ -3,6 +3,7 @@
 #include "topoopt/core/topologies/builders.h"
 #include "topoopt/core/topologies/options.h"
 #include "topoopt/core/topology-finder.h"
+#include "topoopt/core/topology-search.h"
 #include "topoopt/core/topoopt-fabric.h"
 
 #include <string>
@@ -36,25 +37,28 @@ BuildTopoOpt(const FabricSpec& spec, const FabricContext& context)
         options.Fail("mp_nics", "it without 'split: fixed'", "both or none");
     }
 
-    RoutingOptions routing;
-    routing.kind = static_cast<DirectRouting>(
-        options.Choice("routing",
-                       DirectRoutingNames(),
-                       static_cast<std::size_t>(finder.flexnet ? DirectRouting::Random
-                                                               : DirectRouting::Balanced)));
-    routing.k = options.Count("k", routing.k, 1, 64);
-    routing.seed = context.seed;
-    if (options.Has("k") && routing.kind != DirectRouting::KShortest)
-    {
-        options.Fail("k", "it without 'routing: k-shortest'", "both or none");
-    }
+    const RoutingOptions routing =
+        ReadRouting(options,
+                    context,
+                    finder.flexnet ? DirectRouting::Random : DirectRouting::Balanced);
 
     const Demand unknown = AllReduceOverAll(context.demand == nullptr ? servers.count : 0);
     const Demand& demand = context.demand == nullptr ? unknown : *context.demand;
     FoundTopology found;
     try
     {
-        found = FindTopology(demand, servers.nics, finder);
+        if (options.Has("search"))
+        {
+            TopologySearchOptions search;
+            search.finder = finder;
+            search.seed = context.seed;
+            search.evaluations = options.Count("search", 0, 1, 1'000'000);
+            found = SearchTopology(demand, servers.nics, search).found;
+        }
+        else
+        {
+            found = FindTopology(demand, servers.nics, finder);
+        }
     }
     catch (const SpecError& error)
     {
