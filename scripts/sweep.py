@@ -52,6 +52,7 @@ import yaml
 
 SOURCE = Path(__file__).resolve().parent.parent
 MAX_POINTS = 100_000
+MAX_NAMES = 3
 KEYS = ("version", "name", "scenario", "set", "parameters", "points", "quick", "figure")
 QUICK_KEYS = ("set", "parameters", "points")
 
@@ -404,15 +405,19 @@ def collect(sweep: Sweep, out: Path) -> Path:
     return path
 
 
-def failures(sweep: Sweep, out: Path) -> list[str]:
-    """A line for each point that is not done."""
-    lines = []
+def failures(sweep: Sweep, out: Path) -> tuple[int, list[str]]:
+    """How many points are not done, and a line for each reason with the points that met it."""
+    reasons: dict[str, list[str]] = {}
     for point in sweep.points:
         state = read_state(out, point)
         if state.get("status") != "done":
-            why = f"exit {state['exit']}: {state['message']}" if state else "never ended"
-            lines.append(f"{directory_of(out, point)}: {state.get('status', 'missing')}, {why}")
-    return lines
+            why = f"{state['status']}, exit {state['exit']}: {state['message']}" if state else "never ended"
+            reasons.setdefault(why, []).append(point.name)
+    lines = []
+    for why, names in reasons.items():
+        shown = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
+        lines.append(f"{why}\n  in {out / 'points'}: {shown}")
+    return sum(map(len, reasons.values())), lines
 
 
 def slurm_script(sweep: Sweep, arguments: Sequence[str], out: Path) -> str:
@@ -512,10 +517,10 @@ def run_all(sweep: Sweep, out: Path, options: argparse.Namespace) -> int:
             for number, handler in before.items():
                 signal.signal(number, handler)
     path = collect(sweep, out)
-    bad = failures(sweep, out)
+    bad, reasons = failures(sweep, out)
     if not options.quiet:
-        print(f"{len(sweep.points) - len(bad)} of {len(sweep.points)} points done: {path}", file=sys.stderr)
-    for line in bad:
+        print(f"{len(sweep.points) - bad} of {len(sweep.points)} points done: {path}", file=sys.stderr)
+    for line in reasons:
         print(line, file=sys.stderr)
     if runner.stopped:
         print("stopped; the same command goes on from here", file=sys.stderr)

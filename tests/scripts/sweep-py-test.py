@@ -87,7 +87,8 @@ class Sweeps(unittest.TestCase):
         status, errors = self.run_sweep()
         self.assertEqual(status, 1)
         self.assertIn("4 of 5 points done", errors)
-        self.assertIn("test.mode=incomplete: incomplete, exit 1", errors)
+        self.assertIn("incomplete, exit 1", errors)
+        self.assertIn("points: servers.rate=200Gbps+test.mode=incomplete\n", errors)
         rows = self.table()
         self.assertEqual(len(rows), 15)
         for row in rows:
@@ -128,8 +129,8 @@ class Sweeps(unittest.TestCase):
         for attempt in (1, 2):
             status, errors = self.run_sweep()
             self.assertEqual(status, 1)
-            self.assertIn("test.mode=bad: failed, exit 2: scenario.yaml:3:1: rate: found 'fast'", errors)
-            self.assertIn("test.mode=crash: failed, exit -9", errors)
+            self.assertIn("failed, exit 2: scenario.yaml:3:1: rate: found 'fast'", errors)
+            self.assertIn("failed, exit -9", errors)
             self.assertEqual(self.started(), 1 + 2 * attempt)
         self.assertEqual({row["status"] for row in self.table()}, {"done", "failed"})
         status, errors = self.run_sweep("--program", self.dir / "none", "--force")
