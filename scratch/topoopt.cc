@@ -8,6 +8,7 @@
 #include "topoopt/core/error.h"
 #include "topoopt/core/readers/flexnet.h"
 #include "topoopt/core/scenario.h"
+#include "topoopt/core/sweep.h"
 #include "topoopt/core/topology-kinds.h"
 #include "topoopt/core/trace.h"
 
@@ -143,7 +144,8 @@ ScenarioFrom(const Parser& parser)
     }
     if (parser.Has("seed"))
     {
-        overrides.push_back("seed=" + std::to_string(parser.values["seed"].as<std::uint64_t>()));
+        // As text: a lexical cast would take -1 for 2^64-1.
+        overrides.push_back("seed=" + parser.values["seed"].as<std::string>());
     }
     return ReadScenario(parser.inputs[0], overrides);
 }
@@ -155,7 +157,7 @@ AddScenarioOptions(Parser& parser)
                  po::value<std::vector<std::string>>()->value_name("a.b=VALUE")->composing(),
                  "override a key of the scenario; may be repeated")(
         "seed",
-        po::value<std::uint64_t>()->value_name("N"),
+        po::value<std::string>()->value_name("N"),
         "the same as --set seed=N");
 }
 
@@ -215,6 +217,67 @@ Run(const Command& command, const Arguments& arguments)
         }
     }
     return result.Good() ? kDone : kIncomplete;
+}
+
+int
+RunPoints(const Command& command, const Arguments& arguments)
+{
+    Parser parser(command);
+    SweepOptions options;
+    parser.Add()("output,o",
+                 po::value<std::string>(&options.output)->value_name("DIR"),
+                 "where results go (default: results/NAME of the sweep's file)")(
+        "jobs,j",
+        po::value<std::string>()->value_name("N"),
+        "points at a time (default: 1)")(
+        "set",
+        po::value<std::vector<std::string>>(&options.overrides)
+            ->value_name("a.b=VALUE")
+            ->composing(),
+        "override a key of the scenario in all points; may be repeated")(
+        "again",
+        "run points that are done, too")("slurm", "write a job array instead of running")(
+        "only",
+        po::value<std::string>()->value_name("N"),
+        "run point N alone, from 0; what a task of the job array does")("quiet,q", "no progress");
+    if (!parser.Parse(arguments, 1, 1))
+    {
+        return kDone;
+    }
+    const auto number = [&](const char* name, std::uint32_t least) {
+        const std::string text = parser.values[name].as<std::string>();
+        const bool digits = !text.empty() && text.size() <= 6 &&
+                            text.find_first_not_of("0123456789") == std::string::npos;
+        if (!digits || std::stoul(text) < least)
+        {
+            throw SpecError("topoopt sweep",
+                            "--" + std::string(name) + ": found '" + text +
+                                "', expected a whole number from " + std::to_string(least));
+        }
+        return static_cast<std::uint32_t>(std::stoul(text));
+    };
+    options.file = parser.inputs[0];
+    options.program = fs::read_symlink("/proc/self/exe").string();
+    options.version = kVersion;
+    options.jobs = parser.Has("jobs") ? number("jobs", 1) : 1;
+    options.again = parser.Has("again");
+    options.slurm = parser.Has("slurm");
+    if (parser.Has("only"))
+    {
+        options.only = number("only", 0);
+    }
+    if (options.output.empty())
+    {
+        options.output = (fs::path("results") / fs::path(options.file).stem()).string();
+    }
+    if (!parser.Has("quiet"))
+    {
+        options.report = [](const std::string& line) { std::cerr << line << "\n"; };
+    }
+    options.interrupt = &g_interrupt;
+    std::signal(SIGINT, OnSignal);
+    std::signal(SIGTERM, OnSignal);
+    return RunSweep(options);
 }
 
 int
@@ -381,6 +444,10 @@ Commands()
          "SCENARIO.yaml [-o DIR] [--set a.b=VALUE]... [--seed N] [--json]",
          "Simulates a scenario on each of its fabrics; results go to DIR.",
          Run},
+        {"sweep",
+         "SWEEP.yaml [-o DIR] [-j N] [--set a.b=VALUE]... [--again] [--slurm]",
+         "Runs a scenario over a grid of settings; goes on where it was killed.",
+         RunPoints},
         {"check",
          "SCENARIO.yaml [--set a.b=VALUE]...",
          "Validates a scenario without running it; prints what would run, its bytes and an "

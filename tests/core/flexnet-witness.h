@@ -400,7 +400,7 @@ class FlexNetWitness
         if (!link.nic && link.size > kMark)
         {
             packet.marked = true;
-            ++marks;
+            marks += m_end == 0 ? 1 : 0; // duplicates may be under way after the end
         }
         link.size -= packet.bytes;
         if (link.pipe.empty())

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <gtest/gtest.h>
+#include <numeric>
 #include <set>
 
 namespace topoopt
@@ -110,6 +111,48 @@ TEST(MaximumWeightMatching, EqualAndHugeWeights)
     EXPECT_TRUE(MaximumWeightMatching(5, {}).empty());
     EXPECT_THROW((void)MaximumWeightMatching(3, {{0, 3, 1}}), std::invalid_argument);
     EXPECT_THROW((void)MaximumWeightMatching(3, {{1, 1, 1}}), std::invalid_argument);
+}
+
+TEST(MaximumWeightAssignment, EqualsBruteForce)
+{
+    Rng rng(9, "assignment");
+    for (int round = 0; round < 300; ++round)
+    {
+        const auto n = static_cast<std::uint32_t>(2 + rng.Below(6));
+        const std::uint64_t largest = round % 2 == 0 ? 3 : 1'000'000;
+        std::vector<double> weights(static_cast<std::size_t>(n) * n);
+        for (double& weight : weights)
+        {
+            weight = static_cast<double>(rng.Below(largest));
+        }
+        const auto total = [&](const std::vector<std::uint32_t>& columns) {
+            double sum = 0;
+            for (std::size_t row = 0; row < n; ++row)
+            {
+                if (columns[row] == row)
+                {
+                    return -1.0;
+                }
+                sum += weights[row * n + columns[row]];
+            }
+            return sum;
+        };
+        std::vector<std::uint32_t> order(n);
+        std::iota(order.begin(), order.end(), 0);
+        double best = -1;
+        do
+        {
+            best = std::max(best, total(order));
+        } while (std::next_permutation(order.begin(), order.end()));
+        std::vector<std::uint32_t> found = MaximumWeightAssignment(n, weights);
+        EXPECT_EQ(total(found), best);
+        std::sort(found.begin(), found.end());
+        for (std::uint32_t i = 0; i < n; ++i)
+        {
+            EXPECT_EQ(found[i], i);
+        }
+    }
+    EXPECT_THROW((void)MaximumWeightAssignment(1, {0}), std::invalid_argument);
 }
 
 TEST(KShortestPaths, EqualsEnumeration)

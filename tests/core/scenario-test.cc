@@ -287,6 +287,9 @@ TEST_F(ScenarioFile, OverridesReachEverything)
     ASSERT_EQ(s.fabrics.size(), 4u);
     EXPECT_EQ(s.fabrics[0].kind, "expander");
     EXPECT_EQ(s.fabrics[0].options.at("degree"), "3");
+    EXPECT_EQ(s.fabrics[0].PlaceOf("degree"), "--set fabrics.0.degree=3");
+    EXPECT_EQ(s.fabrics[1].PlaceOf("rate"), s.file + ":16:11");
+    EXPECT_EQ(s.fabrics[1].PlaceOf("none"), s.fabrics[1].place);
     EXPECT_EQ(s.fabrics[3].kind, "ideal-switch");
     EXPECT_TRUE(s.strategy.empty());
     EXPECT_EQ(s.engine.mtu, 9000u);

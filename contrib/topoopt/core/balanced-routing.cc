@@ -104,7 +104,7 @@ std::shared_ptr<const Router>
 BalancedRouter(const Topology& topology,
                const Demand& demand,
                std::vector<double> load,
-               std::uint64_t seed)
+               std::shared_ptr<const Router> others)
 {
     if (demand.servers != topology.servers ||
         (!load.empty() && load.size() != topology.links.size()))
@@ -148,7 +148,7 @@ BalancedRouter(const Topology& topology,
             }
         }
     }
-    auto router = std::make_shared<TableRouter>(seed, std::make_shared<EcmpRouter>(topology, seed));
+    auto router = std::make_shared<TableRouter>(0, std::move(others));
     for (Entry& entry : entries)
     {
         router->Add(entry.src, entry.dst, std::move(entry.path), 1);

@@ -6,7 +6,6 @@
 #include "topoopt/core/routing.h"
 #include "topoopt/core/topology.h"
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -14,8 +13,8 @@ namespace topoopt
 {
 
 /**
- * One shortest path for every pair with demand, chosen so that the links carry evenly; other pairs are
- * answered by ECMP.
+ * One shortest path for every pair with demand, chosen so that the links carry evenly; @p others answers for
+ * other pairs.
  *
  * Heaviest pair first, each takes the shortest path on which the sum of squares of link loads grows least;
  * a second pass lets each one choose again.
@@ -27,7 +26,7 @@ namespace topoopt
 [[nodiscard]] std::shared_ptr<const Router> BalancedRouter(const Topology& topology,
                                                            const Demand& demand,
                                                            std::vector<double> load,
-                                                           std::uint64_t seed);
+                                                           std::shared_ptr<const Router> others);
 
 } // namespace topoopt
 

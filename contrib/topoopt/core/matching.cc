@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <lemon/matching.h>
 #include <lemon/smart_graph.h>
+#include <limits>
 #include <stdexcept>
 #include <tuple>
 
@@ -136,6 +137,83 @@ GreedyMatching(std::uint32_t vertices, const std::vector<WeightedPair>& pairs)
         }
     }
     return FromMates(mate);
+}
+
+std::vector<std::uint32_t>
+MaximumWeightAssignment(std::uint32_t n, const std::vector<double>& weights)
+{
+    if (n < 2 || weights.size() != static_cast<std::size_t>(n) * n)
+    {
+        throw std::invalid_argument("MaximumWeightAssignment: fewer than two rows, or not square");
+    }
+    const double heaviest = *std::max_element(weights.begin(), weights.end());
+    // Dearer than any detour, so that no row keeps its own index: n >= 2 leaves a way out.
+    const double own = (heaviest + 1) * 2 * n;
+    const auto cost = [&](std::size_t row, std::size_t column) {
+        return row == column ? own : heaviest - weights[row * n + column];
+    };
+    // Rows and columns count from 1; column 0 holds the row that looks for a place.
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    std::vector<double> rowPrice(n + 1);
+    std::vector<double> columnPrice(n + 1);
+    std::vector<std::size_t> rowOf(n + 1);
+    std::vector<std::size_t> before(n + 1);
+    for (std::size_t row = 1; row <= n; ++row)
+    {
+        std::vector<double> distance(n + 1, kInfinity);
+        std::vector<bool> done(n + 1);
+        std::size_t column = 0;
+        rowOf[0] = row;
+        do
+        {
+            done[column] = true;
+            const std::size_t at = rowOf[column];
+            double least = kInfinity;
+            std::size_t next = 0;
+            for (std::size_t other = 1; other <= n; ++other)
+            {
+                if (done[other])
+                {
+                    continue;
+                }
+                const double reduced = cost(at - 1, other - 1) - rowPrice[at] - columnPrice[other];
+                if (reduced < distance[other])
+                {
+                    distance[other] = reduced;
+                    before[other] = column;
+                }
+                if (distance[other] < least)
+                {
+                    least = distance[other];
+                    next = other;
+                }
+            }
+            for (std::size_t other = 0; other <= n; ++other)
+            {
+                if (done[other])
+                {
+                    rowPrice[rowOf[other]] += least;
+                    columnPrice[other] -= least;
+                }
+                else
+                {
+                    distance[other] -= least;
+                }
+            }
+            column = next;
+        } while (rowOf[column] != 0);
+        while (column != 0)
+        {
+            rowOf[column] = rowOf[before[column]];
+            column = before[column];
+        }
+    }
+    std::vector<std::uint32_t> columnOf(n);
+    for (std::size_t column = 1; column <= n; ++column)
+    {
+        columnOf[rowOf[column] - 1] = static_cast<std::uint32_t>(column - 1);
+    }
+    return columnOf;
 }
 
 } // namespace topoopt

@@ -41,6 +41,20 @@ struct WeightedPair
     std::uint32_t vertices,
     const std::vector<WeightedPair>& pairs);
 
+/**
+ * The assignment of every row to a column of its own with greatest total weight, no row to its own index
+ * (shortest augmenting paths, the Hungarian method).
+ *
+ * @param n rows and columns, >= 2
+ * @param weights n * n, row-major, >= 0; the diagonal is ignored
+ * @return column of each row
+ * Cost: O(n^3). Deterministic.
+ * @throws std::invalid_argument if n < 2 or the sizes differ
+ */
+[[nodiscard]] std::vector<std::uint32_t> MaximumWeightAssignment(
+    std::uint32_t n,
+    const std::vector<double>& weights);
+
 } // namespace topoopt
 
 #endif // TOPOOPT_CORE_MATCHING_H

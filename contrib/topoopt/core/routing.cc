@@ -42,9 +42,10 @@ Router::AddLoads(ServerId dst, const std::vector<double>& bytes, std::vector<dou
     }
 }
 
-EcmpRouter::EcmpRouter(const Topology& topology, std::uint64_t seed)
+EcmpRouter::EcmpRouter(const Topology& topology, std::uint64_t seed, bool serversForward)
     : m_topology(topology),
       m_seed(seed),
+      m_serversForward(serversForward),
       m_root(topology.servers),
       m_last(topology.servers, kNoId),
       m_distances(topology.NodeCount())
@@ -81,7 +82,7 @@ EcmpRouter::Distances(NodeId root) const
 {
     if (m_distances[root].empty())
     {
-        m_distances[root] = m_topology.DistancesTo(root);
+        m_distances[root] = m_topology.DistancesTo(root, m_serversForward);
     }
     return m_distances[root];
 }
@@ -105,11 +106,11 @@ EcmpRouter::Route(ServerId src, ServerId dst, std::uint64_t flowKey) const
         std::uint64_t choices = 0;
         for (std::uint32_t hop = m_begin[at]; hop < m_begin[at + 1]; ++hop)
         {
-            choices += distance[m_hops[hop].to] + 1 == distance[at] ? 1 : 0;
+            choices += IsNext(m_hops[hop], distance, distance[at]) ? 1 : 0;
         }
         std::uint64_t pick = choices == 1 ? 0 : Mix64(Mix64(flowKey, at), m_seed) % choices;
         std::uint32_t hop = m_begin[at];
-        while (distance[m_hops[hop].to] + 1 != distance[at] || pick-- != 0)
+        while (!IsNext(m_hops[hop], distance, distance[at]) || pick-- != 0)
         {
             ++hop;
         }
@@ -143,11 +144,11 @@ EcmpRouter::Enumerate(const std::vector<std::uint32_t>& distance,
     std::uint32_t choices = 0;
     for (std::uint32_t hop = m_begin[at]; hop < m_begin[at + 1]; ++hop)
     {
-        choices += distance[m_hops[hop].to] + 1 == distance[at] ? 1 : 0;
+        choices += IsNext(m_hops[hop], distance, distance[at]) ? 1 : 0;
     }
     for (std::uint32_t hop = m_begin[at]; hop < m_begin[at + 1]; ++hop)
     {
-        if (distance[m_hops[hop].to] + 1 == distance[at])
+        if (IsNext(m_hops[hop], distance, distance[at]))
         {
             prefix.push_back(m_hops[hop].link);
             Enumerate(distance, m_hops[hop].to, last, weight / choices, prefix, out);
@@ -211,11 +212,11 @@ EcmpRouter::AddLoads(ServerId dst,
         double choices = 0;
         for (std::uint32_t hop = m_begin[node]; hop < m_begin[node + 1]; ++hop)
         {
-            choices += distance[m_hops[hop].to] + 1 == distance[node] ? 1 : 0;
+            choices += IsNext(m_hops[hop], distance, distance[node]) ? 1 : 0;
         }
         for (std::uint32_t hop = m_begin[node]; hop < m_begin[node + 1]; ++hop)
         {
-            if (distance[m_hops[hop].to] + 1 == distance[node])
+            if (IsNext(m_hops[hop], distance, distance[node]))
             {
                 loads[m_hops[hop].link] += at[node] / choices;
                 at[m_hops[hop].to] += at[node] / choices;

@@ -55,7 +55,8 @@ class Router
 class EcmpRouter final : public Router
 {
   public:
-    EcmpRouter(const Topology& topology, std::uint64_t seed);
+    /** @p serversForward false: no path leads through a server, as behind switches */
+    EcmpRouter(const Topology& topology, std::uint64_t seed, bool serversForward = true);
 
     [[nodiscard]] Path Route(ServerId src, ServerId dst, std::uint64_t flowKey) const override;
     [[nodiscard]] std::vector<std::pair<Path, double>> Paths(ServerId src,
@@ -74,6 +75,16 @@ class EcmpRouter final : public Router
     };
 
     [[nodiscard]] const std::vector<std::uint32_t>& Distances(NodeId root) const;
+
+    /** Whether @p hop is one of the next links from a node at distance @p from of the table's root. */
+    [[nodiscard]] bool IsNext(const Hop& hop,
+                              const std::vector<std::uint32_t>& distance,
+                              std::uint32_t from) const
+    {
+        return distance[hop.to] + 1 == from &&
+               (m_serversForward || distance[hop.to] == 0 || !m_topology.IsServer(hop.to));
+    }
+
     void Enumerate(const std::vector<std::uint32_t>& distance,
                    NodeId at,
                    LinkId last,
@@ -83,6 +94,7 @@ class EcmpRouter final : public Router
 
     Topology m_topology;
     std::uint64_t m_seed;
+    bool m_serversForward;
     std::vector<std::uint32_t> m_begin; ///< by node, into m_hops
     std::vector<Hop> m_hops;
     std::vector<NodeId> m_root; ///< by server: where its table ends; itself, or its only neighbour

@@ -255,8 +255,10 @@ class Runner
         if (state.process == 0)
         {
             // Only what is safe between fork and exec. Without the first call a killed sweep would leave its runs
-            // behind, writing where the next one writes.
+            // behind, writing where the next one writes; without the second a run would be told of Ctrl-C by the
+            // terminal, and then again by us.
             prctl(PR_SET_PDEATHSIG, SIGTERM);
+            setpgid(0, 0);
             const int null = open("/dev/null", O_RDONLY);
             if (getppid() == parent && null >= 0 && dup2(null, 0) >= 0 && dup2(state.log, 1) >= 0 &&
                 dup2(state.log, 2) >= 0)

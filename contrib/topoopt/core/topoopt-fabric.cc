@@ -96,32 +96,12 @@ DirectRoutingNames()
     return names;
 }
 
-Fabric
-DirectConnectFabric(const FoundTopology& found,
-                    BitRate rate,
-                    SimTime delay,
-                    const Demand* demand,
-                    const RoutingOptions& routing,
-                    bool flexnet)
+void
+RouteDirect(Fabric& fabric,
+            const Demand* demand,
+            const RoutingOptions& routing,
+            std::shared_ptr<const Router> regular)
 {
-    Fabric fabric;
-    fabric.topology = WireTopology(found, rate, delay);
-    fabric.circuits = CircuitsOf(found);
-    std::shared_ptr<const Circulant> circulant;
-    if (found.IsCirculant())
-    {
-        Rng ties(routing.seed, "coin-change");
-        circulant = std::make_shared<Circulant>(found, flexnet ? &ties : nullptr, flexnet);
-        fabric.rings = [circulant](const std::vector<ServerId>& group) {
-            return circulant->Rings(group);
-        };
-    }
-    else
-    {
-        fabric.rings = [found](const std::vector<ServerId>& group) {
-            return RingsOn(found, group);
-        };
-    }
     switch (routing.kind)
     {
     case DirectRouting::Balanced:
@@ -134,19 +114,14 @@ DirectConnectFabric(const FoundTopology& found,
                     return bytes > 0;
                 }));
         }
+        fabric.router = regular ? std::move(regular)
+                                : std::make_shared<EcmpRouter>(fabric.topology, routing.seed);
         if (pairs > 0 && pairs <= routing.balancedPairs)
         {
-            fabric.router = std::make_shared<EcmpRouter>(fabric.topology, routing.seed);
-            const std::vector<double> rings = AllReduceLoads(fabric, *demand);
-            fabric.router = BalancedRouter(fabric.topology, *demand, rings, routing.seed);
-        }
-        else if (circulant)
-        {
-            fabric.router = std::make_shared<CoinChangeRouter>(*circulant);
-        }
-        else
-        {
-            fabric.router = std::make_shared<EcmpRouter>(fabric.topology, routing.seed);
+            fabric.router = BalancedRouter(fabric.topology,
+                                           *demand,
+                                           AllReduceLoads(fabric, *demand),
+                                           fabric.router);
         }
         fabric.nicChoice = "the first NIC of the pair's path";
         break;
@@ -170,6 +145,37 @@ DirectConnectFabric(const FoundTopology& found,
         fabric.nicChoice = "the first NIC of the pair's path, drawn at random";
         break;
     }
+}
+
+Fabric
+DirectConnectFabric(const FoundTopology& found,
+                    BitRate rate,
+                    SimTime delay,
+                    const Demand* demand,
+                    const RoutingOptions& routing,
+                    bool flexnet)
+{
+    Fabric fabric;
+    fabric.topology = WireTopology(found, rate, delay);
+    fabric.circuits = CircuitsOf(found);
+    std::shared_ptr<const Router> regular;
+    if (found.IsCirculant())
+    {
+        Rng ties(routing.seed, "coin-change");
+        const auto circulant =
+            std::make_shared<const Circulant>(found, flexnet ? &ties : nullptr, flexnet);
+        regular = std::make_shared<CoinChangeRouter>(*circulant);
+        fabric.rings = [circulant](const std::vector<ServerId>& group) {
+            return circulant->Rings(group);
+        };
+    }
+    else
+    {
+        fabric.rings = [found](const std::vector<ServerId>& group) {
+            return RingsOn(found, group);
+        };
+    }
+    RouteDirect(fabric, demand, routing, std::move(regular));
     return fabric;
 }
 

@@ -38,6 +38,17 @@ struct RoutingOptions
 };
 
 /**
+ * Gives @p fabric, whose topology and rings are set and whose servers forward, its router and the
+ * sentence on NICs.
+ * @param demand what the job moves; null = unknown
+ * @param regular answers for Balanced when the demand is unknown or has too many pairs; null = ECMP
+ */
+void RouteDirect(Fabric& fabric,
+                 const Demand* demand,
+                 const RoutingOptions& routing,
+                 std::shared_ptr<const Router> regular = nullptr);
+
+/**
  * Wires and routes what TopologyFinder found: topology, patch list, rings and router.
  * @param demand what the job moves; null = unknown
  * @param flexnet random ties in CoinChangeMod and the released code's rings of smaller groups

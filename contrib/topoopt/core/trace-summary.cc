@@ -278,6 +278,21 @@ PrintText(const TraceSummary& summary, std::ostream& out)
     {
         out << "messages     " << summary.transferCount << ", " << summary.transferBytes << " B\n";
     }
+    if (!summary.perRank.empty())
+    {
+        const RankCounts& first = summary.perRank.front();
+        out << "first rank  ";
+        for (std::size_t k = 0; k < first.collectives.size(); ++k)
+        {
+            if (first.collectives[k] > 0)
+            {
+                out << " " << first.collectives[k] << " " << PlainName(k) << " ("
+                    << first.collectiveBytes[k] << " B)";
+            }
+        }
+        out << " " << first.sends << " sends " << first.recvs << " receives " << first.waits
+            << " waits " << first.computes << " computes\n";
+    }
     SimTime most = 0;
     SimTime least = summary.perRank.empty() ? 0 : INT64_MAX;
     for (const RankCounts& counts : summary.perRank)

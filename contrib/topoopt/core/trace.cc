@@ -104,6 +104,25 @@ SplitRank(std::string name)
     return out;
 }
 
+/** @p text with long numbers (times, process ids) made equal. */
+std::string
+WithoutStamps(const std::string& text)
+{
+    constexpr std::size_t kLong = 6;
+    std::string out;
+    for (std::size_t at = 0; at < text.size();)
+    {
+        std::size_t end = at;
+        while (end < text.size() && IsDigit(text[end]))
+        {
+            ++end;
+        }
+        out += end - at >= kLong ? "#" : text.substr(at, std::max<std::size_t>(end - at, 1));
+        at = std::max(end, at + 1);
+    }
+    return out;
+}
+
 /** All files of the trace at @p path, in rank order; see LoadTrace(). */
 std::vector<TraceFile>
 FindFiles(const std::string& path)
@@ -150,7 +169,8 @@ FindFiles(const std::string& path)
     {
         const RankName split = SplitRank(name);
         const bool wanted = directory ||
-                            (file && split.prefix == own.prefix && split.suffix == own.suffix) ||
+                            (file && split.prefix == own.prefix &&
+                             WithoutStamps(split.suffix) == WithoutStamps(own.suffix)) ||
                             (!directory && !file && name.rfind(stem, 0) == 0 &&
                              (split.prefix == stem || split.prefix == stem + "." ||
                               split.prefix == stem + "_" || split.prefix == stem + "-"));
@@ -169,14 +189,17 @@ FindFiles(const std::string& path)
     }
     if (found.empty())
     {
-        if (directory && unnumbered.size() == 1)
+        if (directory && !unnumbered.empty())
         {
-            return {{unnumbered[0], UINT32_MAX, nullptr}};
+            // One file for everything, or files whose content names the rank.
+            std::vector<TraceFile> files;
+            for (const std::string& name : unnumbered)
+            {
+                files.push_back({name, UINT32_MAX, nullptr});
+            }
+            return files;
         }
-        throw SpecError(path,
-                        directory ? "found no file with a rank in its name, such as rank-0.json or "
-                                    "NAME.0.et"
-                                  : "no such file or directory");
+        throw SpecError(path, directory ? "found no files" : "no such file or directory");
     }
     std::vector<TraceFile> files;
     for (const auto& [key, value] : found)
@@ -285,7 +308,7 @@ Load(const std::string& place, std::vector<TraceFile> files, const TraceOptions&
     TraceSet set;
     set.place = place;
     const TraceFormat& format = Detect(files[0]);
-    for (const TraceFile& file : files)
+    for (TraceFile& file : files)
     {
         const TraceFormat& other = Detect(file);
         if (&other != &format)
@@ -294,6 +317,31 @@ Load(const std::string& place, std::vector<TraceFile> files, const TraceOptions&
                             "found " + other.name + ", but " + files[0].path + " is " +
                                 format.name);
         }
+        if (file.rank == UINT32_MAX && files.size() > 1)
+        {
+            file.rank = SplitRank(fs::path(file.path).filename().string()).rank;
+        }
+        file.rank = format.rankOf != nullptr ? format.rankOf(file) : file.rank;
+        if (file.rank == UINT32_MAX && files.size() > 1)
+        {
+            throw SpecError(file.path,
+                            format.perRank
+                                ? "found several files and no rank in this one's name, such as "
+                                  "rank-0.json or NAME.0.et"
+                                : "found several files, expected one for all ranks");
+        }
+    }
+    std::stable_sort(files.begin(), files.end(), [](const TraceFile& a, const TraceFile& b) {
+        return a.rank < b.rank;
+    });
+    if (format.perRank && !options.partial && files[0].rank != UINT32_MAX)
+    {
+        CheckRanks(place, files);
+    }
+    if (!format.perRank && files.size() > 1)
+    {
+        throw SpecError(place,
+                        "found several files, expected one for all ranks (" + format.name + ")");
     }
     if (files.size() == 1 && files[0].rank == UINT32_MAX)
     {
@@ -356,8 +404,9 @@ TraceOptions::Parse(const std::map<std::string, std::string>& options,
     reader.Flag("cpu_compute", out.cpuCompute);
     reader.Flag("ctrl_deps", out.controlDeps);
     reader.Number("one_trace", out.oneTrace, 0, 1000000);
+    reader.Number("ranks", out.ranks, 1, 1000000);
     reader.Flag("partial", out.partial);
-    reader.Text("groups", out.groupsFile);
+    reader.Text("groups_file", out.groupsFile);
     reader.Text("ranks_map", out.ranksMap);
     reader.RefuseOthers("trace");
     return out;
@@ -384,6 +433,7 @@ TraceOptions::Stamp() const
     add(cpuCompute, "cpu_compute=true");
     add(controlDeps, "ctrl_deps=true");
     add(oneTrace != 0, "one_trace=" + std::to_string(oneTrace));
+    add(ranks != 0, "ranks=" + std::to_string(ranks));
     add(partial, "partial=true");
     return out;
 }
@@ -392,35 +442,77 @@ const std::vector<TraceFormat>&
 TraceFormats()
 {
     static const std::vector<TraceFormat> formats = {
+        {"chakra",
+         "Chakra execution trace, protobuf; one file per rank, groups within or in comm_group.json",
+         true,
+         false,
+         ProbeChakra,
+         LoadChakra},
+        {"chakra-json",
+         "Chakra execution trace, JSON dialect with workload_graph; one file per rank",
+         true,
+         false,
+         ProbeChakraJson,
+         LoadChakraJson},
         {"torch-et",
          "PyTorch execution trace, JSON, schema 1.0.1 to 1.1.1, plain or linked; one file per rank",
+         true,
          false,
          ProbeTorchEt,
          LoadTorchEt},
         {"param-basic",
          "PARAM basic communication trace, JSON array; one file per rank",
+         true,
          false,
          ProbeParamBasic,
          LoadParamBasic},
+        {"kineto",
+         "PyTorch profiler (Kineto) trace with collective metadata; one file per rank",
+         true,
+         false,
+         ProbeKineto,
+         LoadKineto,
+         KinetoRank},
+        {"layer-table",
+         "ASTRA-sim 1.0 or SimAI layer table; one file for all ranks",
+         false,
+         false,
+         ProbeLayerTable,
+         LoadLayerTable},
+        {"goal",
+         "GOAL text of LogGOPSim and ATLAHS; one file for all ranks",
+         false,
+         false,
+         ProbeGoal,
+         LoadGoal},
         {"hpcc-flows",
          "HPCC flow.txt: src dst prio port bytes start_s",
+         false,
          true,
          ProbeHpccFlows,
          nullptr},
-        {"htsim-cm", "htsim connection matrix with triggers", true, ProbeConnectionMatrix, nullptr},
-        {"opera", "Opera flow list: src dst bytes start_ns", true, ProbeOperaFlows, nullptr},
+        {"htsim-cm",
+         "htsim connection matrix with triggers",
+         false,
+         true,
+         ProbeConnectionMatrix,
+         nullptr},
+        {"opera", "Opera flow list: src dst bytes start_ns", false, true, ProbeOperaFlows, nullptr},
         {"size-cdf",
          "flow sizes by cumulative probability; with load and duration",
+         false,
          true,
          ProbeSizeCdf,
          nullptr},
         {"rack-matrix",
          "rack-to-rack weights, JSON; with a size distribution",
+         false,
          true,
          ProbeRackMatrix,
          nullptr},
         {"fbflow",
          "Meta's packet samples, 15 columns; used as a rack matrix",
+         false,
          true,
          ProbeFbflow,
          nullptr},
@@ -431,8 +523,13 @@ TraceFormats()
 LoadedWorkload
 LoadTrace(const std::string& path, const TraceOptions& options)
 {
-    std::vector<TraceFile> files = FindFiles(path);
-    return LoadTraceFiles(files, options);
+    std::error_code error;
+    const TraceFile whole{path, UINT32_MAX, nullptr};
+    if (fs::is_regular_file(path, error) && !Detect(whole).perRank)
+    {
+        return LoadTraceFiles({whole}, options);
+    }
+    return LoadTraceFiles(FindFiles(path), options);
 }
 
 LoadedWorkload
@@ -444,20 +541,6 @@ LoadTraceFiles(const std::vector<TraceFile>& given, const TraceOptions& options)
     {
         const std::string folder = fs::path(place).parent_path().string();
         place = folder.empty() ? place : folder;
-    }
-    for (TraceFile& file : files)
-    {
-        if (file.rank == UINT32_MAX && files.size() > 1)
-        {
-            file.rank = SplitRank(fs::path(file.path).filename().string()).rank;
-        }
-    }
-    std::stable_sort(files.begin(), files.end(), [](const TraceFile& a, const TraceFile& b) {
-        return a.rank < b.rank;
-    });
-    if (!options.partial && !(files.size() == 1 && files[0].rank == UINT32_MAX))
-    {
-        CheckRanks(place, files);
     }
     return Load(place, std::move(files), options);
 }

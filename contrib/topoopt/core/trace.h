@@ -49,9 +49,11 @@ struct TraceOptions
     bool controlDeps = false;
     /** one_trace: a single file stands for this many ranks (0 = no). */
     std::uint32_t oneTrace = 0;
+    /** ranks: of a layer table that does not say for how many it is (0 = it says so). */
+    std::uint32_t ranks = 0;
     /** partial: ranks may be missing; the trace is summarised but not matched, so it cannot run. */
     bool partial = false;
-    /** groups: a JSON file {"name": [ranks]} with process groups. */
+    /** groups_file: a JSON file {"name": [ranks]} with process groups. */
     std::string groupsFile;
     /** ranks_map: a file with the server of rank 0, 1, ...; empty = rank r on server r / gpus. */
     std::string ranksMap;
@@ -106,15 +108,18 @@ struct TraceSet;
 /** One row of the table of formats. */
 struct TraceFormat
 {
-    std::string name;   ///< "param-basic"
-    std::string help;   ///< one line
-    bool flows = false; ///< for `workload.flows`, else for `workload.trace`
+    std::string name;    ///< "param-basic"
+    std::string help;    ///< one line
+    bool perRank = true; ///< one file per rank; false: one for all
+    bool flows = false;  ///< for `workload.flows`, else for `workload.trace`
     /** Whether the first bytes (decompressed, up to 64 KiB) look like this format. */
     bool (*probe)(std::string_view head) = nullptr;
     /** Reads the files of all ranks, sorted by rank. Null for flow lists. */
     void (*load)(const std::vector<TraceFile>& files,
                  const TraceOptions& options,
                  TraceSet& set) = nullptr;
+    /** The rank that a file's content names, else its name's. Null: names alone decide. */
+    std::uint32_t (*rankOf)(const TraceFile& file) = nullptr;
 };
 
 /** All formats that can be read, in the order in which they are tried; also for `topoopt list`. */

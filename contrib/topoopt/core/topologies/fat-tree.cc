@@ -93,7 +93,7 @@ BuildFatTree(const FabricSpec& spec, const FabricContext& context)
     Fabric fabric = NewFabric(spec, servers.count);
     const BitRate rate = options.Rate("rate", Times(servers.rate, servers.nics, options));
     WireFatTree(fabric.topology, k, rate, options.Time("delay", servers.linkDelay));
-    fabric.router = std::make_shared<EcmpRouter>(fabric.topology, context.seed);
+    fabric.router = std::make_shared<EcmpRouter>(fabric.topology, context.seed, false);
     fabric.nicChoice = "one NIC of " + FormatBitRate(rate) + " per server";
     return fabric;
 }

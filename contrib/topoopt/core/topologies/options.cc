@@ -153,6 +153,21 @@ FabricOptions::FailServers(const std::string& key,
                         ", expected " + expected);
 }
 
+RoutingOptions
+ReadRouting(const FabricOptions& options, const FabricContext& context, DirectRouting fallback)
+{
+    RoutingOptions routing;
+    routing.kind = static_cast<DirectRouting>(
+        options.Choice("routing", DirectRoutingNames(), static_cast<std::size_t>(fallback)));
+    routing.k = options.Count("k", routing.k, 1, 64);
+    routing.seed = context.seed;
+    if (options.Has("k") && routing.kind != DirectRouting::KShortest)
+    {
+        options.Fail("k", "it without 'routing: k-shortest'", "both or none");
+    }
+    return routing;
+}
+
 BitRate
 Times(BitRate rate, std::uint32_t factor, const FabricOptions& options)
 {

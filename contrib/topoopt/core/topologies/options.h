@@ -3,6 +3,8 @@
 #define TOPOOPT_CORE_TOPOLOGIES_OPTIONS_H
 
 #include "topoopt/core/fabric.h"
+#include "topoopt/core/topology-kinds.h"
+#include "topoopt/core/topoopt-fabric.h"
 #include "topoopt/core/units.h"
 
 #include <cstdint>
@@ -65,6 +67,11 @@ class FabricOptions
   private:
     const FabricSpec& m_spec;
 };
+
+/** Reads the options `routing` and `k` of a fabric whose servers forward. */
+[[nodiscard]] RoutingOptions ReadRouting(const FabricOptions& options,
+                                         const FabricContext& context,
+                                         DirectRouting fallback);
 
 /** @p rate times @p factor; an unusable product is a SpecError. */
 [[nodiscard]] BitRate Times(BitRate rate, std::uint32_t factor, const FabricOptions& options);

@@ -36,18 +36,10 @@ BuildTopoOpt(const FabricSpec& spec, const FabricContext& context)
         options.Fail("mp_nics", "it without 'split: fixed'", "both or none");
     }
 
-    RoutingOptions routing;
-    routing.kind = static_cast<DirectRouting>(
-        options.Choice("routing",
-                       DirectRoutingNames(),
-                       static_cast<std::size_t>(finder.flexnet ? DirectRouting::Random
-                                                               : DirectRouting::Balanced)));
-    routing.k = options.Count("k", routing.k, 1, 64);
-    routing.seed = context.seed;
-    if (options.Has("k") && routing.kind != DirectRouting::KShortest)
-    {
-        options.Fail("k", "it without 'routing: k-shortest'", "both or none");
-    }
+    const RoutingOptions routing =
+        ReadRouting(options,
+                    context,
+                    finder.flexnet ? DirectRouting::Random : DirectRouting::Balanced);
 
     const Demand unknown = AllReduceOverAll(context.demand == nullptr ? servers.count : 0);
     const Demand& demand = context.demand == nullptr ? unknown : *context.demand;
