@@ -193,16 +193,31 @@ EcmpRouter::AddLoads(ServerId dst,
             total += bytes[src];
         }
     }
-    for (NodeId node = 0; node < m_topology.NodeCount(); ++node)
+    // From far to near, by counting how many nodes are at each distance.
+    std::vector<std::uint32_t> first;
+    for (std::uint32_t hops : distance)
     {
-        if (distance[node] != kNoId && distance[node] != 0)
+        if (hops != kNoId)
         {
-            order.push_back(node);
+            first.resize(std::max<std::size_t>(first.size(), hops + 1U));
+            ++first[hops];
         }
     }
-    std::stable_sort(order.begin(), order.end(), [&](NodeId a, NodeId b) {
-        return distance[a] > distance[b];
-    });
+    std::uint32_t sum = 0;
+    for (auto count = first.rbegin(); count != first.rend(); ++count)
+    {
+        sum += *count;
+        *count = sum - *count;
+    }
+    order.resize(sum);
+    for (NodeId node = 0; node < m_topology.NodeCount(); ++node)
+    {
+        if (distance[node] != kNoId)
+        {
+            order[first[distance[node]]++] = node;
+        }
+    }
+    order.pop_back(); // the root
     for (NodeId node : order)
     {
         if (at[node] == 0)

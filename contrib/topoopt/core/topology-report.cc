@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "topoopt/core/topology-report.h"
 
+#include "topoopt/core/topology-search.h"
+
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -86,7 +88,18 @@ MakeTopologyReport(const TopologyRequest& request)
     report.hasDemand = request.demand != nullptr;
     const Demand unknown = AllReduceOverAll(request.demand == nullptr ? request.servers : 0);
     const Demand& demand = request.demand == nullptr ? unknown : *request.demand;
-    report.found = FindTopology(demand, request.degree, request.finder);
+    if (request.search > 0)
+    {
+        TopologySearchOptions search;
+        search.finder = request.finder;
+        search.evaluations = request.search;
+        search.seed = request.routing.seed;
+        report.found = SearchTopology(demand, request.degree, search).found;
+    }
+    else
+    {
+        report.found = FindTopology(demand, request.degree, request.finder);
+    }
     for (const Cable& cable : report.found.cables)
     {
         report.matchingCables += cable.ring ? 0 : 1;

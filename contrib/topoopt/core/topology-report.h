@@ -25,6 +25,7 @@ struct TopologyRequest
     const Demand* demand = nullptr; ///< null = one AllReduce over all servers, and no MP demand
     TopologyFinderOptions finder;
     RoutingOptions routing;
+    std::uint32_t search = 0; ///< evaluations of SearchTopology; 0 = TopologyFinder as it is
 };
 
 /** How a demand fares on a topology; times are seconds at full link rate without latency. */

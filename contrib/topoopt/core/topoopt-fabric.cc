@@ -5,6 +5,7 @@
 #include "topoopt/core/circulant.h"
 #include "topoopt/core/graph-metrics.h"
 #include "topoopt/core/k-shortest.h"
+#include "topoopt/core/min-max-routing.h"
 
 #include <algorithm>
 #include <numeric>
@@ -88,11 +89,8 @@ RingsOn(const FoundTopology& found, const std::vector<ServerId>& group)
 const std::vector<std::string>&
 DirectRoutingNames()
 {
-    static const std::vector<std::string> names = {"balanced",
-                                                   "ecmp",
-                                                   "k-shortest",
-                                                   "random",
-                                                   "random-tree"};
+    static const std::vector<std::string> names =
+        {"balanced", "ecmp", "k-shortest", "random", "random-tree", "min-max"};
     return names;
 }
 
@@ -104,6 +102,7 @@ RouteDirect(Fabric& fabric,
 {
     switch (routing.kind)
     {
+    case DirectRouting::MinMax:
     case DirectRouting::Balanced:
     {
         std::uint64_t pairs = 0;
@@ -118,10 +117,18 @@ RouteDirect(Fabric& fabric,
                                 : std::make_shared<EcmpRouter>(fabric.topology, routing.seed);
         if (pairs > 0 && pairs <= routing.balancedPairs)
         {
-            fabric.router = BalancedRouter(fabric.topology,
-                                           *demand,
-                                           AllReduceLoads(fabric, *demand),
-                                           fabric.router);
+            const std::vector<double> rings = AllReduceLoads(fabric, *demand);
+            if (routing.kind == DirectRouting::MinMax)
+            {
+                MinMaxOptions options;
+                options.gap = routing.gap;
+                const MinMaxResult result = MinMaxRoutes(fabric.topology, *demand, rings, options);
+                fabric.router = SplitRouter(result, routing.seed, fabric.router);
+                fabric.nicChoice =
+                    "the first NIC of one of the pair's paths, by a hash of the flow";
+                break;
+            }
+            fabric.router = BalancedRouter(fabric.topology, *demand, rings, fabric.router);
         }
         fabric.nicChoice = "the first NIC of the pair's path";
         break;

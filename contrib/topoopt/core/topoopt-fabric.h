@@ -17,11 +17,12 @@ namespace topoopt
 /** How traffic that is not on a ring finds its way over a direct-connect fabric. */
 enum class DirectRouting : std::uint8_t
 {
-    Balanced,  ///< one shortest path per pair, even over the links
-    Ecmp,      ///< any shortest path, by a hash of the flow
-    KShortest, ///< the k paths of fewest hops, by a hash of the flow
-    Random,    ///< one random shortest path per pair (the released code)
-    RandomTree ///< a random tree of shortest paths per source
+    Balanced,   ///< one shortest path per pair, even over the links
+    Ecmp,       ///< any shortest path, by a hash of the flow
+    KShortest,  ///< the k paths of fewest hops, by a hash of the flow
+    Random,     ///< one random shortest path per pair (the released code)
+    RandomTree, ///< a random tree of shortest paths per source
+    MinMax ///< split over paths so that the busiest link carries least; Balanced without demand
 };
 
 /** Names of DirectRouting in its order, as options spell them. */
@@ -33,7 +34,8 @@ struct RoutingOptions
     DirectRouting kind = DirectRouting::Balanced;
     std::uint32_t k = 4; ///< of KShortest
     std::uint64_t seed = 1;
-    /** Balanced looks at the demand of no more pairs than this; beyond, it is CoinChangeMod or ECMP. */
+    double gap = 0.01; ///< of MinMax
+    /** Balanced and MinMax look at the demand of no more pairs than this; beyond, they are CoinChangeMod or ECMP. */
     std::uint64_t balancedPairs = 200'000;
 };
 

@@ -3,6 +3,7 @@
 #include "topoopt/core/readers/input.h"
 #include "topoopt/core/readers/option-reader.h"
 #include "topoopt/core/readers/readers.h"
+#include "topoopt/core/readers/words.h"
 #include "topoopt/core/trace-flows.h"
 
 #include <filesystem>
@@ -67,6 +68,53 @@ InspectTopology(const TraceFile& file)
     return out;
 }
 
+/** Whether a line among chatter starts with Opera's result keyword. */
+bool
+ProbeOperaResults(std::string_view head)
+{
+    for (const auto& line : HeadLines(head, 50))
+    {
+        if (line[0] == "FCT" && line.size() >= 6)
+        {
+            return true;
+        }
+    }
+    return false;
+}
+
+/** Opera's simulator output: `FCT src dst bytes fct_ms start_ms` among other lines. */
+TraceSummary
+InspectOperaResults(const TraceFile& file)
+{
+    TraceSummary out;
+    out.format = "opera-results";
+    out.files = {file.path};
+    WordReader words(file, " \t", "");
+    std::int64_t flows = 0;
+    std::int64_t others = 0;
+    std::uint64_t bytes = 0;
+    double most = 0;
+    while (words.Next())
+    {
+        if (words.Word(0) != "FCT")
+        {
+            ++others;
+            continue;
+        }
+        static_cast<void>(words.Number(1, "a host", 0, UINT32_MAX));
+        static_cast<void>(words.Number(2, "a host", 0, UINT32_MAX));
+        bytes += words.Number(3, "a size in bytes", 0, INT64_MAX / 1000000);
+        most = std::max(most, words.Real(4, "a completion time in ms", 1e12));
+        static_cast<void>(words.Real(5, "a start in ms", 1e12));
+        ++flows;
+    }
+    out.facts["flows"] = flows;
+    out.facts["other_lines"] = others;
+    out.facts["bytes"] = static_cast<std::int64_t>(bytes);
+    out.measures["largest_fct_ms"] = most;
+    return out;
+}
+
 } // namespace
 
 TraceSummary
@@ -99,6 +147,10 @@ InspectFile(const std::string& path, const std::map<std::string, std::string>& o
             if (ProbeHpccTopology(head) || ProbeHtsimTopology(head))
             {
                 return InspectTopology(file);
+            }
+            if (ProbeOperaResults(head))
+            {
+                return InspectOperaResults(file);
             }
             flows = ProbeHpccFlows(head) || ProbeConnectionMatrix(head) || ProbeOperaFlows(head);
         }

@@ -200,6 +200,18 @@ struct TraceSummary
  */
 [[nodiscard]] TraceSummary Summarise(const LoadedWorkload& workload);
 
+/** A message that a collective sends by the algorithms of Summarise(); src and dst are ranks, bytes above 0. */
+struct PairBytes
+{
+    RankId src = 0;
+    RankId dst = 0;
+    Bytes bytes = 0;
+};
+
+/** What @p call puts on the wire by the algorithms of Summarise(), one entry per ordered pair; no self-sends. */
+[[nodiscard]] std::vector<PairBytes> DefaultMessages(const CollectiveCall& call,
+                                                     const std::vector<RankId>& members);
+
 /** For people. */
 void PrintText(const TraceSummary& summary, std::ostream& out);
 /** One JSON object; the keys are the members' names in snake_case. */

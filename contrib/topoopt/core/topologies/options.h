@@ -55,6 +55,8 @@ class FabricOptions
                                      const std::vector<std::string>& choices,
                                      std::size_t fallback) const;
 
+    /** `PLACE: KIND.KEY` */
+    [[nodiscard]] std::string Where(const std::string& key) const;
     /** Throws SpecError `PLACE: KIND.KEY: found FOUND, expected EXPECTED`. */
     [[noreturn]] void Fail(const std::string& key,
                            const std::string& found,
@@ -72,6 +74,14 @@ class FabricOptions
 [[nodiscard]] RoutingOptions ReadRouting(const FabricOptions& options,
                                          const FabricContext& context,
                                          DirectRouting fallback);
+
+/**
+ * The rate of all links of a Clos from option `rate`: a rate, or `equal-cost`, the one at which @p fabric as
+ * wired costs what TopoOpt with all its NICs does (prices of traces/prices.yaml). Sets it on the links; default: as fast
+ * as all NICs of a server together.
+ * @return the rate
+ */
+BitRate SetClosRate(Fabric& fabric, const FabricOptions& options, const ServerSpec& servers);
 
 /** @p rate times @p factor; an unusable product is a SpecError. */
 [[nodiscard]] BitRate Times(BitRate rate, std::uint32_t factor, const FabricOptions& options);

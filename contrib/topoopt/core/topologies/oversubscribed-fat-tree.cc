@@ -36,7 +36,7 @@ BuildOversubscribedFatTree(const FabricSpec& spec, const FabricContext& context)
                          std::to_string(smallest) + " or more for " + std::to_string(n) +
                          " servers at " + std::to_string(ratio) + ":1");
     }
-    const BitRate rate = options.Rate("rate", Times(servers.rate, servers.nics, options));
+    const BitRate rate = servers.rate; // until all is wired
     const SimTime delay = options.Time("delay", servers.linkDelay);
     Fabric fabric = NewFabric(spec, n);
     Topology& topology = fabric.topology;
@@ -79,8 +79,9 @@ BuildOversubscribedFatTree(const FabricSpec& spec, const FabricContext& context)
             topology.AddDuplexLink(aggregation[a], core[a % up * half + c], rate, delay);
         }
     }
+    const BitRate linkRate = SetClosRate(fabric, options, servers);
     fabric.router = std::make_shared<EcmpRouter>(topology, context.seed, false);
-    fabric.nicChoice = "one NIC of " + FormatBitRate(rate) + " per server";
+    fabric.nicChoice = "one NIC of " + FormatBitRate(linkRate) + " per server";
     return fabric;
 }
 

@@ -3,6 +3,7 @@
 #include "topoopt/core/topologies/builders.h"
 #include "topoopt/core/topologies/options.h"
 #include "topoopt/core/topology-finder.h"
+#include "topoopt/core/topology-search.h"
 #include "topoopt/core/topoopt-fabric.h"
 
 #include <string>
@@ -46,7 +47,18 @@ BuildTopoOpt(const FabricSpec& spec, const FabricContext& context)
     FoundTopology found;
     try
     {
-        found = FindTopology(demand, servers.nics, finder);
+        if (options.Has("search"))
+        {
+            TopologySearchOptions search;
+            search.finder = finder;
+            search.seed = context.seed;
+            search.evaluations = options.Count("search", 0, 1, 1'000'000);
+            found = SearchTopology(demand, servers.nics, search).found;
+        }
+        else
+        {
+            found = FindTopology(demand, servers.nics, finder);
+        }
     }
     catch (const SpecError& error)
     {
