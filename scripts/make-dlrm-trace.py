@@ -25,13 +25,29 @@ PUBLISHED_ALL_REDUCES = [1576964, 448, 907840]
 
 
 def all_to_allv(req, send, receive, dtype):
-    return {"comms": "all_to_allv", "req": req, "pg_id": 0, "world_size": RANKS, "in_msg_size": sum(send),
-            "out_msg_size": sum(receive), "dtype": dtype, "in_split": send, "out_split": receive}
+    return {
+        "comms": "all_to_allv",
+        "req": req,
+        "pg_id": 0,
+        "world_size": RANKS,
+        "in_msg_size": sum(send),
+        "out_msg_size": sum(receive),
+        "dtype": dtype,
+        "in_split": send,
+        "out_split": receive,
+    }
 
 
 def all_reduce(req, size):
-    return {"comms": "all_reduce", "req": req, "pg_id": 0, "world_size": RANKS, "in_msg_size": size // 4,
-            "out_msg_size": size // 4, "dtype": "float"}
+    return {
+        "comms": "all_reduce",
+        "req": req,
+        "pg_id": 0,
+        "world_size": RANKS,
+        "in_msg_size": size // 4,
+        "out_msg_size": size // 4,
+        "dtype": "float",
+    }
 
 
 def wait(req):
@@ -46,8 +62,15 @@ def steps(rank):
         wait(142),
         all_to_allv(147, POOLED_EMBEDDINGS, POOLED_EMBEDDINGS, "float"),
         wait(147),
-        {"comms": "all_to_all", "req": 148, "pg_id": 0, "world_size": RANKS, "in_msg_size": COUNTS,
-         "out_msg_size": COUNTS, "dtype": "long"},
+        {
+            "comms": "all_to_all",
+            "req": 148,
+            "pg_id": 0,
+            "world_size": RANKS,
+            "in_msg_size": COUNTS,
+            "out_msg_size": COUNTS,
+            "dtype": "long",
+        },
         wait(148),
         all_to_allv(149, LENGTHS, LENGTHS, "int"),
         all_to_allv(150, INDICES, [INDICES[rank]] * RANKS, "int"),

@@ -15,6 +15,7 @@ import argparse
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Callable
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -32,6 +33,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--window", metavar="FROM:TO", default="", help="part of the timeline, such as 1.5ms:3ms")
     parser.add_argument("--x", metavar="COLUMN", default="", help="sweeps: the parameter along the axis")
     parser.add_argument("--y", metavar="COLUMN", default="", help="sweeps: the measure (default: iteration time)")
+    parser.add_argument("--html", action="store_true", help="also write report.html, one file that opens from disk")
     parser.add_argument("--quiet", action="store_true", help="do not list the files written")
     return parser.parse_args(arguments)
 
@@ -91,15 +93,11 @@ def draw_sweep(out: Path, options: argparse.Namespace) -> list[str]:
     return writer.names
 
 
-def draw(runs: list, out: Path, options: argparse.Namespace) -> list[str]:
-    """All the pictures that were asked for; their file names."""
-    from topoopt_results import ResultError
+def pictures(window: tuple[float, float] | None = None) -> dict[str, Callable[..., None]]:
+    """Every picture by name: a function of runs, their looks and a writer."""
+    from figures import completion, flows, links, matrix, timeline, topology
 
-    need_matplotlib()
-    from figures import completion, flows, links, matrix, style, timeline, topology
-
-    window = timeline.parse_window(options.window)
-    pictures = {
+    return {
         "fct_cdf": flows.fct_cdf,
         "slowdown_by_size": flows.slowdown_by_size,
         "tail_table": flows.tail_table,
@@ -110,20 +108,38 @@ def draw(runs: list, out: Path, options: argparse.Namespace) -> list[str]:
         "link_utilisation": links.link_utilisation,
         "traffic_matrix": matrix.traffic_matrix,
         "path_length": links.path_length,
+        "pair_hops": topology.pair_hops,
         "link_load": links.link_load,
         "bandwidth_tax": links.bandwidth_tax,
         "topology": topology.topology,
     }
-    wanted = [name for name in options.only.split(",") if name] or list(pictures)
+
+
+def draw(runs: list, out: Path, options: argparse.Namespace) -> list[str]:
+    """All the pictures that were asked for; their file names."""
+    from topoopt_results import ResultError
+
+    need_matplotlib()
+    from figures import style, timeline
+
+    known = pictures(timeline.parse_window(options.window))
+    wanted = [name for name in options.only.split(",") if name] or list(known)
     for name in wanted:
-        if name not in pictures:
-            raise ResultError(f"--only: found '{name}', expected one of {', '.join(pictures)}")
+        if name not in known:
+            raise ResultError(f"--only: found '{name}', expected one of {', '.join(known)}")
     out.mkdir(parents=True, exist_ok=True)
     style.setup()
     styles = style.looks(runs)
     writer = style.Writer(out, [])
     for name in wanted:
-        pictures[name](runs, styles, writer)
+        known[name](runs, styles, writer)
+    if options.html:
+        from report import build
+
+        warning = build.write_report(options.directories, runs, styles, out, writer.names)
+        if warning:
+            print(f"plot: {warning}", file=sys.stderr)
+        writer.names.append("report.html")
     return writer.names
 
 

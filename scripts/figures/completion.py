@@ -137,7 +137,7 @@ def iteration_times(runs: Sequence[Run], styles: dict[str, Look], writer: Writer
             ax.axhline(run.iteration_bound() / scale, color=look.colour, linewidth=0.6, linestyle=look.dash)
     ax.plot([], [], color="#555555", linewidth=0.6, label="thin: lower bound (bytes / NIC rate)")
     ax.set_ylim(0, None)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.set_xlabel("iteration")
     ax.set_ylabel(f"iteration time [{unit}]")
     legend_above(ax)
@@ -233,7 +233,16 @@ def collectives(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) ->
             top = max(top, np.nanmax(y, initial=0))
             limit = np.array([bounds[run.label].get(int(n), np.nan) for n in table.number("op_id")]) / scale
             if np.isfinite(limit).any():
-                ax.plot(x[order], limit[order], color=look.colour, linewidth=0.5, drawstyle="steps-mid")
+                ax.plot(
+                    x[order],
+                    limit[order],
+                    color=look.colour,
+                    linewidth=0.5,
+                    drawstyle="steps-mid",
+                    marker="_",
+                    markersize=5,
+                    markevery=sparse,
+                )
                 low = min(low, np.nanmin(limit[limit > 0], initial=np.inf))
             for row in range(table.rows):
                 bound = bounds[run.label].get(int(table.number("op_id")[row]), np.nan)
@@ -247,7 +256,8 @@ def collectives(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) ->
             plain_log_axis(ax.yaxis)
         else:
             ax.set_ylim(0, None)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        ax.set_xlim(-0.5, max(len(numbers), 1) - 0.5)
         ax.set_title(f"{kind}, n = {len(numbers)}", loc="left", pad=3)
         ax.set_ylabel(f"time [{unit}]")
     unfinished = any(_finished_ops(run) < run.ops.rows for run in runs)

@@ -219,8 +219,9 @@ def tail_rows(run: Run) -> list[tuple[str, np.ndarray]]:
     table = run.flows
     lines = [("all flows", np.arange(table.rows))]
     kinds = table.word("kind")
-    if len(kinds.names) > 1:
-        lines += [(kind, np.flatnonzero(kinds.equal(kind))) for kind in sorted(kinds.names)]
+    by_kind = [(kind, np.flatnonzero(kinds.equal(kind))) for kind in sorted(kinds.names)]
+    by_kind = [(kind, rows) for kind, rows in by_kind if len(rows)]
+    lines += by_kind if len(by_kind) > 1 else []
     sizes = table.number("bytes")
     classes = [(name, np.flatnonzero((sizes >= low) & (sizes < high))) for low, high, name in SIZE_CLASSES]
     classes = [(name, rows) for name, rows in classes if len(rows)]

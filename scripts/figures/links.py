@@ -122,7 +122,7 @@ def _mean_utilisation(runs: Sequence[Run], styles: dict[str, Look], writer: Writ
     writer.table("link_utilisation", header, rows)
 
 
-def _cdf_picture(
+def cdf_picture(
     name: str,
     runs: Sequence[Run],
     styles: dict[str, Look],
@@ -149,7 +149,7 @@ def _cdf_picture(
             )
     ax.set_ylim(0, 1.005)
     if all(float(value).is_integer() for x, _, _ in curves.values() for value in x[:100]):
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.set_xlabel(axis[0])
     ax.set_ylabel(axis[1])
     legend_above(ax)
@@ -174,7 +174,7 @@ def path_length(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) ->
     if not curves:
         writer.empty("path_length", "Path length", no_flows(runs), header)
         return
-    _cdf_picture("path_length", runs, styles, curves, ("path length [links]", "fraction of bytes"), writer, header)
+    cdf_picture("path_length", runs, styles, curves, ("path length [links]", "fraction of bytes"), writer, header)
 
 
 def link_load(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> None:
@@ -194,11 +194,11 @@ def link_load(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> N
         curves[label] = (values / scale, fraction, f"n = {len(load)} links{imbalance}")
     axis = (f"bytes over a directed link [{unit}]", "fraction of links")
     header[1] = f"load_{unit}"
-    _cdf_picture("link_load", runs, styles, curves, axis, writer, header)
+    cdf_picture("link_load", runs, styles, curves, axis, writer, header)
 
 
 def bandwidth_tax(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> None:
-    """P8: bytes over all links / bytes demanded, by summary.json."""
+    """P8: bytes that leave servers, relayed ones again, over bytes demanded; as summary.json has it."""
     header = ["run", "demand_bytes", "wire_bytes", "bandwidth_tax"]
     taxes = [run.summary.get("bandwidth_tax") for run in runs]
     values = [float(tax) if isinstance(tax, (int, float)) else np.nan for tax in taxes]
@@ -219,7 +219,7 @@ def bandwidth_tax(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) 
     ax.set_yticks(range(len(runs)), [run.label for run in runs])
     ax.set_ylim(len(runs) - 0.45, -0.55)
     ax.grid(axis="y", visible=False)
-    ax.set_xlabel("bandwidth tax [bytes over links / bytes demanded]")
+    ax.set_xlabel("bandwidth tax [bytes sent by servers / demanded]")
     writer.picture("bandwidth_tax", figure)
     rows = (
         (run.label, run.summary.get("demand_bytes"), run.summary.get("wire_bytes"), value)

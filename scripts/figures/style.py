@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
-from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: E402
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: E402
 
 from topoopt_results import Run  # noqa: E402
 
@@ -103,16 +103,17 @@ def setup() -> None:
     )
 
 
-def kind_slots(fabrics: Iterable[str]) -> dict[str, int]:
-    """A position in the lists of looks per fabric: the kind's own, else the next free one by name."""
+def kind_slots(fabrics: dict[str, str]) -> dict[str, int]:
+    """A position in the lists of looks per fabric, given name -> kind.
+
+    The fabric named like its kind has the kind's own, else the first of the kind by name; others get the next free one.
+    """
     slots: dict[str, int] = {}
-    names = sorted(set(fabrics))
-    slots.update({name: KINDS.index(name) for name in names if name in KINDS})
-    for name in names:
-        kind = max((kind for kind in KINDS if name.startswith(kind)), key=len, default="")
-        if name not in slots and kind and KINDS.index(kind) not in slots.values():
+    for name in sorted(fabrics, key=lambda name: (name not in KINDS, name)):
+        kind = name if name in KINDS else fabrics[name]
+        if kind in KINDS and KINDS.index(kind) not in slots.values():
             slots[name] = KINDS.index(kind)
-    for name in names:
+    for name in sorted(fabrics):
         if name not in slots:
             free = (i for i in range(len(KINDS)) if i not in slots.values())
             slots[name] = next(free, len(slots) % len(KINDS))
@@ -121,7 +122,7 @@ def kind_slots(fabrics: Iterable[str]) -> dict[str, int]:
 
 def looks(runs: Sequence[Run]) -> dict[str, Look]:
     """By run label. Colour, marker and hatch tell the fabric; the dash tells the directory when there are several."""
-    slots = kind_slots(run.fabric for run in runs)
+    slots = kind_slots({run.fabric: run.kind for run in runs})
     several = len({run.directory_index for run in runs}) > 1
     result = {}
     for run in runs:
@@ -161,11 +162,14 @@ def count_text(finished: int, total: int, what: str = "flows") -> str:
 
 
 def plain_log_axis(axis: Any) -> None:
-    """Labels 0.1, 1, 10, 1000 in place of powers of ten while they stay short."""
+    """Labels 0.1, 1, 10, 1000 in place of powers of ten while they stay short; 1, 2, 5 where there are few decades."""
 
     def label(value: float, _: int) -> str:
-        return f"{value:g}" if 1e-3 <= value < 1e5 else f"$10^{{{round(np.log10(value))}}}$"
+        return f"{value:g}" if 1e-3 <= value < 1e5 else f"$10^{{{np.log10(value):g}}}$"
 
+    low, high = sorted(axis.get_view_interval())
+    if low > 0 and high < 100 * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(FuncFormatter(label))
     axis.set_minor_formatter(NullFormatter())
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 
 from figures.style import (
     Writer,
@@ -30,7 +32,8 @@ from figures.style import (
 )
 from topoopt_results import ResultError
 
-NOT_PARAMETERS = ("point", "directory", "dir")
+# `fabrics` splits a scenario into points by fabric, which the column fabric tells already.
+NOT_PARAMETERS = ("point", "directory", "dir", "fabrics")
 MAX_PANELS = 6
 
 
@@ -90,7 +93,35 @@ def _axis(values: list[str]) -> tuple[dict[str, float], str, bool]:
     return {text: float(i) for i, text in enumerate(distinct)}, "", False
 
 
-def sweep(data: Sweep, writer: Writer, x: str, y: str) -> None:
+def _draw_series(
+    ax: Axes,
+    spots: np.ndarray,
+    means: np.ndarray,
+    span: tuple[np.ndarray, np.ndarray],
+    look: Look,
+    label: str,
+    bar: tuple[int, int] | None,
+) -> None:
+    """A curve, or, for a parameter that is a word, bars; `bar` is (which, of how many) within a group."""
+    if bar is None:
+        ax.plot(spots, means, color=look.colour, linestyle=look.dash, marker=look.marker, label=label)
+    else:
+        width = 0.8 / bar[1]
+        spots = spots + (bar[0] - (bar[1] - 1) / 2) * width
+        face = to_rgba(look.colour, 0.45)
+        ax.bar(spots, means, width, facecolor=face, edgecolor=look.colour, hatch=look.hatch, linewidth=0.8, label=label)
+    if (span[1] > span[0]).any():
+        spread = [means - span[0], span[1] - means]
+        ax.errorbar(spots, means, yerr=spread, linestyle="none", color=look.colour, linewidth=0.6, capsize=1.5)
+
+
+def select(data: Sweep, where: dict[str, str]) -> Sweep:
+    """The rows whose parameters have the given values."""
+    rows = [row for row in data.rows if all(row.get(name) == value for name, value in where.items())]
+    return Sweep(data.path, data.parameters, data.measures, rows)
+
+
+def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> None:
     """One panel per combination of the parameters other than x."""
     header = ["panel", "fabric", x or "x", y or "y"]
     done = [row for row in data.rows if row.get("status", "done") in ("done", "")]
@@ -117,7 +148,7 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str) -> None:
             panel = ", ".join(f"{name} = {row[name]}" for name in varying if name != x)
             series.setdefault(panel, {}).setdefault(row["fabric"], {}).setdefault(row[x], []).append(value)
     if not series:
-        writer.empty("sweep", f"{y} against {x}", "no point of the sweep is done", header)
+        writer.empty(file, f"{y} against {x}", "no point of the sweep is done", header)
         return
     in_time = y.endswith("_ps")
     every = [
@@ -126,38 +157,33 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str) -> None:
     scale, y_unit = time_unit(float(np.median(every))) if in_time else (1.0, "")
     name = y[:-3] if in_time else y
     fabrics = list(dict.fromkeys(row["fabric"] for row in done))
-    slots = kind_slots(fabrics)
+    slots = kind_slots({fabric: fabric for fabric in fabrics})
     looks = {f: Look(PALETTE[s], DASHES[s], MARKERS[s], HATCHES[s]) for f, s in slots.items()}
     panels = list(series)[:MAX_PANELS]
-    legend_height = 0.13 * len(fabrics) + 0.3
+    legend_height = 0.13 * len(fabrics) + (0.3 if panels[0] else 0.12)
     foot = 0.5 if len(done) < len(data.rows) or len(series) > len(panels) else 0.38
     height = 1.5 * len(panels) + legend_height + foot
     figure, grid = framed_figure(height, (0.5, foot, 0.1, legend_height), nrows=len(panels), sharex=True, squeeze=False)
     figure.subplots_adjust(hspace=0.2)
     for ax, panel in zip(grid[:, 0], panels):
-        for fabric in fabrics:
+        for number, fabric in enumerate(fabrics):
             points = series[panel].get(fabric, {})
             keys = sorted(points, key=place.__getitem__)
             means = np.array([np.mean(points[key]) for key in keys]) / scale
             total = sum(len(p.get(fabric, {}).get(key, [])) for p in series.values() for key in place)
-            look = looks[fabric]
-            spots = [place[key] for key in keys]
             label = f"{fabric} (n = {total} runs)"
-            ax.plot(spots, means, color=look.colour, linestyle=look.dash, marker=look.marker, label=label)
-            spread = [
-                [m - min(points[k]) / scale for k, m in zip(keys, means)],
-                [max(points[k]) / scale - m for k, m in zip(keys, means)],
-            ]
-            if np.any(spread):
-                ax.errorbar(
-                    spots, means, yerr=np.abs(spread), linestyle="none", color=look.colour, linewidth=0.6, capsize=1.5
-                )
+            spots = np.array([place[key] for key in keys])
+            low = np.array([min(points[key]) for key in keys]) / scale
+            high = np.array([max(points[key]) for key in keys]) / scale
+            _draw_series(
+                ax, spots, means, (low, high), looks[fabric], label, None if numeric else (number, len(fabrics))
+            )
         values = np.array([np.mean(v) for points in series[panel].values() for v in points.values()])
-        if (values > 0).all() and values.max() > 3 * values.min():
+        if numeric and (values > 0).all() and values.max() > 10 * values.min():
             ax.set_yscale("log")
             plain_log_axis(ax.yaxis)
         elif (values > 0).all():
-            ax.set_ylim(0, None)
+            ax.set_ylim(0, 1.08 * values.max() / scale)
         ax.set_ylabel(f"{name.replace('_', ' ')}" + (f" [{y_unit}]" if y_unit else ""))
         if panel:
             ax.set_title(panel, loc="left", pad=2)
@@ -176,9 +202,9 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str) -> None:
         remarks.append(f"first {len(panels)} of {len(series)} panels")
     bottom.set_xlabel(f"{x}" + (f" [{unit}]" if unit else "") + (f"\n{'; '.join(remarks)}" if remarks else ""))
     grid[0, 0].legend(loc="lower left", bbox_to_anchor=(0, 1.02 + 0.1 * bool(panels[0])), borderaxespad=0)
-    writer.picture("sweep", figure)
+    writer.picture(file, figure)
     writer.table(
-        "sweep",
+        file,
         header,
         (
             (panel, fabric, key, float(np.mean(values)), len(values))

@@ -17,7 +17,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 
 from figures.style import PALETTE, Look, Writer, framed_figure, time_unit
-from topoopt_results import ResultError, Run
+from topoopt_results import ResultError, Run, Table, Words
 
 MAX_ROWS = 64
 RASTER_ABOVE = 20000
@@ -54,12 +54,23 @@ def bars_of(run: Run) -> Bars:
         table = run.ops
         rows = [f"group {name}" for name in table.word("group").names] if table.rows else []
         row = table.word("group").codes
-    kind = table.word("kind")
+    kind = _kinds(table)
     idle = np.isin(kind.codes, [i for i, name in enumerate(kind.names) if name.lower() in IDLE])
     keep = np.flatnonzero(np.isfinite(table.number("start_ps")) & np.isfinite(table.number("end_ps")) & ~idle)
     start, end = table.number("start_ps")[keep], table.number("end_ps")[keep]
     names = table.word("name")
     return Bars(rows, kind.names, row[keep], kind.codes[keep], start, end, [names[i] or kind[i] for i in keep])
+
+
+def _kinds(table: Table) -> Words:
+    """The kind of each interval; of a collective its name, which says which one it is."""
+    kind, name = table.word("kind"), table.word("name")
+    mask = kind.equal("collective")
+    if not mask.any():
+        return kind
+    joined = Words(np.where(mask, len(kind.names) + name.codes, kind.codes), kind.names + name.names)
+    used, codes = np.unique(joined.codes, return_inverse=True)
+    return Words(codes.astype(np.int32), [joined.names[code] for code in used])
 
 
 def parse_window(text: str) -> tuple[float, float] | None:

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Sequence
 
 import numpy as np
-from matplotlib.collections import LineCollection
+from matplotlib.collections import PathCollection
 from matplotlib.lines import Line2D
+from matplotlib.path import Path as Curve
 
+from figures.links import cdf_picture
 from figures.style import COLUMN_INCHES, DASHES, PALETTE, PAGE_INCHES, Look, Writer, framed_figure
 from topoopt_results import Run, TopologyFile
 
@@ -64,6 +67,55 @@ def positions(topology: TopologyFile) -> np.ndarray:
     return place
 
 
+MAX_SOURCES = 1024
+
+
+def server_hops(topology: TopologyFile) -> np.ndarray:
+    """How many ordered pairs of servers are 1, 2, ... links apart (element 0: those without a way).
+
+    Beyond MAX_SOURCES servers, pairs from that many, evenly spread.
+    """
+    after: list[list[int]] = [[] for _ in topology.nodes]
+    for link in topology.links:
+        after[link.src].append(link.dst)
+    n = topology.servers
+    count = np.zeros(len(topology.nodes) + 1, dtype=np.int64)
+    for source in np.unique(np.linspace(0, max(n - 1, 0), min(n, MAX_SOURCES)).astype(int)) if n else []:
+        distance = np.full(len(topology.nodes), -1)
+        distance[source] = 0
+        frontier = [int(source)]
+        while frontier:
+            following = []
+            for node in frontier:
+                for other in after[node]:
+                    if distance[other] < 0:
+                        distance[other] = distance[node] + 1
+                        following.append(other)
+            frontier = following
+        others = np.delete(distance[:n], source)
+        count += np.bincount(np.where(others < 0, 0, others), minlength=len(count))
+    return count
+
+
+def pair_hops(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> None:
+    """P8: links on a shortest path between two servers, each ordered pair counted once."""
+    header = ["run", "hops", "fraction_of_pairs"]
+    curves = {}
+    for run in runs:
+        count = server_hops(run.topology) if run.topology is not None else np.zeros(1)
+        if count[1:].any():
+            hops = np.flatnonzero(count)
+            hops = hops[hops > 0]
+            mean = float((hops * count[hops]).sum() / count[hops].sum())
+            fraction = np.cumsum(count[hops]) / count.sum()
+            curves[run.label] = (hops.astype(np.float64), fraction, f"n = {count.sum()} pairs, mean {mean:.4g}")
+    if not curves:
+        writer.empty("pair_hops", "Path length between servers", "no topology.json with two servers", header)
+        return
+    axis = ("links on a shortest path", "fraction of server pairs")
+    cdf_picture("pair_hops", runs, styles, curves, axis, writer, header)
+
+
 def cables(topology: TopologyFile) -> list[tuple[int, int, int | None, bool, int]]:
     """(a, b, ring, mp, how many directed links) for each pair of nodes and purpose."""
     count: dict[tuple[int, int, int, bool], int] = {}
@@ -98,7 +150,8 @@ def topology(runs: Sequence[Run], _: dict[str, Look], writer: Writer) -> None:
     handles = [Line2D([], [], color=_ring_colour(k), linestyle=_ring_dash(k), label=f"ring {k}") for k in rings[:8]]
     if any(link.mp for run in drawn for link in run.topology.links):
         handles.append(Line2D([], [], color="black", linewidth=1.8, label="MP link"))
-    handles.append(Line2D([], [], color="#999999", linewidth=0.8, label="other link"))
+    if any(link.ring is None and not link.mp for run in drawn for link in run.topology.links):
+        handles.append(Line2D([], [], color="#999999", linewidth=0.8, label="other link"))
     figure.legend(handles=handles, loc="lower center", ncol=3, columnspacing=1.2)
     writer.picture("topology", figure)
     rows = (
@@ -117,23 +170,36 @@ def _ring_dash(ring: int) -> object:
     return DASHES[ring % 5]
 
 
+def _curve(start: np.ndarray, end: np.ndarray, bend: float) -> Curve:
+    """A line from start to end that leaves the straight one by bend/2 of its length, to the left where bend > 0."""
+    across = end - start
+    middle = (start + end) / 2 + bend * np.array([-across[1], across[0]])
+    return Curve([start, middle, end], [Curve.MOVETO, Curve.CURVE3, Curve.CURVE3])
+
+
 def _draw(ax, run: Run) -> None:
     wiring = run.topology
     place = positions(wiring)
     n = wiring.servers
     thin = 1.0 if n <= 32 else max(0.35, 32 / n)
-    groups: dict[tuple[int, bool], list[np.ndarray]] = {}
-    for a, b, ring, mp, _ in cables(wiring):
-        groups.setdefault((-1 if ring is None else ring, mp), []).append(place[[a, b]])
-    for (ring, mp), segments in sorted(groups.items()):
+    groups: dict[tuple[int, bool], list[Curve]] = {}
+    wires = cables(wiring)
+    together = Counter((a, b) for a, b, *_ in wires)
+    seen: Counter[tuple[int, int]] = Counter()
+    for a, b, ring, mp, _ in wires:
+        # Wires between the same two nodes bend apart.
+        bend = 0.09 * (seen[a, b] - (together[a, b] - 1) / 2)
+        seen[a, b] += 1
+        groups.setdefault((-1 if ring is None else ring, mp), []).append(_curve(place[a], place[b], bend))
+    for (ring, mp), curves in sorted(groups.items()):
         if mp:
-            style = {"colors": "black", "linewidths": 1.8 * thin, "zorder": 3}
+            style = {"edgecolors": "black", "linewidths": 1.8 * thin, "zorder": 3}
         elif ring >= 0:
-            dash = _ring_dash(ring)
-            style = {"colors": _ring_colour(ring), "linewidths": 0.9 * thin, "linestyles": [dash], "zorder": 2}
+            style = {"edgecolors": _ring_colour(ring), "linewidths": 0.9 * thin, "linestyles": [_ring_dash(ring)]}
+            style["zorder"] = 2
         else:
-            style = {"colors": "#999999", "linewidths": 0.6 * thin, "zorder": 1}
-        ax.add_collection(LineCollection(segments, **style))
+            style = {"edgecolors": "#999999", "linewidths": 0.6 * thin, "zorder": 1}
+        ax.add_collection(PathCollection(curves, facecolors="none", **style))
     size = min(28.0, 350 / max(n, 1))
     ax.scatter(*place[:n].T, s=size, color="white", edgecolor="#222222", linewidth=0.6, zorder=4)
     ax.scatter(*place[n:].T, s=size * 0.9, marker="s", color="#dddddd", edgecolor="#222222", linewidth=0.5, zorder=4)

@@ -287,6 +287,9 @@ TEST_F(ScenarioFile, OverridesReachEverything)
     ASSERT_EQ(s.fabrics.size(), 4u);
     EXPECT_EQ(s.fabrics[0].kind, "expander");
     EXPECT_EQ(s.fabrics[0].options.at("degree"), "3");
+    EXPECT_EQ(s.fabrics[0].PlaceOf("degree"), "--set fabrics.0.degree=3");
+    EXPECT_EQ(s.fabrics[1].PlaceOf("rate"), s.file + ":16:11");
+    EXPECT_EQ(s.fabrics[1].PlaceOf("none"), s.fabrics[1].place);
     EXPECT_EQ(s.fabrics[3].kind, "ideal-switch");
     EXPECT_TRUE(s.strategy.empty());
     EXPECT_EQ(s.engine.mtu, 9000u);
@@ -541,7 +544,7 @@ TEST_F(ScenarioFile, DamagedFilesNeverCrash)
     Rng rng(seed, "scenario-test");
     const std::string alphabet = "{}[]:,-&*!|>'\"%@`#?~<.\n\t 01a\xc3\xff";
     int refused = 0;
-    for (int round = 0; round < 3000; ++round)
+    for (int round = 0; round < 1000; ++round)
     {
         std::string text = kFull;
         for (std::uint64_t hits = 1 + rng.Below(4); hits > 0; --hits)
@@ -562,8 +565,8 @@ TEST_F(ScenarioFile, DamagedFilesNeverCrash)
         }
         refused += Complaint(text).empty() ? 0 : 1;
     }
-    EXPECT_GT(refused, 1000);
-    EXPECT_LT(refused, 3000);
+    EXPECT_GT(refused, 300);
+    EXPECT_LT(refused, 1000);
 }
 
 } // namespace

@@ -12,7 +12,7 @@ MODULE = "contrib/topoopt/"
 ROOMS = ["core", "model", "helper", "scratch"]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
 # Neither may a library end the program or talk to the terminal: that is scratch's.
-EXIT = re.compile(r"\b(?:std::)?(?:exit|_exit|quick_exit|abort)\s*\(")
+EXIT = re.compile(r"(?<!\w)(?:std::)?(?:exit|quick_exit|abort)\s*\(")  # _exit after fork is another matter
 PRINT = re.compile(r"\bstd::(?:cout|cerr|clog)\b|(?<![\w:.])(?:std::)?(?:printf|puts)\s*\(")
 
 

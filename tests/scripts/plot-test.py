@@ -31,13 +31,23 @@ import plot  # noqa: E402
 from synthetic_results import FLOW_HEADER, make_results, write_csv  # noqa: E402
 from figures.completion import operation_bounds  # noqa: E402
 from figures.links import utilisation_grid  # noqa: E402
-from figures.topology import positions  # noqa: E402
-from topoopt_results import ResultError, nearest_rank, read_matrix, read_results, read_topology  # noqa: E402
+from figures.style import kind_slots  # noqa: E402
+from figures.topology import positions, server_hops  # noqa: E402
+from topoopt_results import (  # noqa: E402
+    Node,
+    ResultError,
+    TopologyFile,
+    TopologyLink,
+    nearest_rank,
+    read_matrix,
+    read_results,
+    read_topology,
+)
 
 
 PICTURES = set(
     "fct_cdf fct_tail slowdown_by_size tail_table completion iteration_times collectives timeline link_utilisation"
-    " traffic_matrix path_length link_load bandwidth_tax topology".split()
+    " traffic_matrix path_length pair_hops link_load bandwidth_tax topology".split()
 )
 
 
@@ -90,6 +100,39 @@ class Reading(Scratch):
         for one, other in zip(plain, packed):
             np.testing.assert_array_equal(one.flows.number("fct_ps"), other.flows.number("fct_ps"))
             self.assertEqual(one.flows.rows, 200)
+
+    def test_transfers_within_a_server_do_not_count(self) -> None:
+        directory = make_results(self.dir / "a", flows=100, fabrics=("topoopt",))
+        path = directory / "topoopt" / "flows.csv"
+        local = "100,0,0,0,copy,3,3,5000,0,7,7,7,1,0,0,done,7,0\n"
+        path.write_text(path.read_text() + local)
+        run = read_results([directory])[0]
+        self.assertEqual((run.all_flows.rows, run.flows.rows, int(run.finished.sum())), (101, 100, 100))
+        rows = rows_of(self.draw(directory, "--only", "tail_table") / "tail_table.csv")
+        self.assertEqual(rows[0]["n"], "100")
+        self.assertNotIn("copy", {row["flows"] for row in rows})
+
+    def test_tables_as_the_program_writes_them(self) -> None:
+        """Names beside and above a matrix that also has the switches; a collective's task says which one it is."""
+        directory = make_results(self.dir / "a", flows=100, fabrics=("fat-tree",))
+        path = directory / "fat-tree"
+        names = [f"s{i}" for i in range(8)] + ["core0"]
+        rows = [[name, *(9 * i + j for j in range(9))] for i, name in enumerate(names)]
+        write_csv(path / "matrix_link.csv", "from," + ",".join(names), rows)
+        tasks = [[0, 0, 1, 0, "compute", "mlp", 0, 5], [0, 0, 2, 0, "collective", "all_reduce", 5, 9]]
+        write_csv(path / "tasks.csv", "rank,server,task,iteration,kind,name,start_ps,end_ps", tasks)
+        run = read_results([directory])[0]
+        self.assertEqual(run.matrix("link").shape, (8, 8))
+        self.assertEqual(run.matrix("link")[7, 7], 70)
+        rows = rows_of(self.draw(directory, "--only", "timeline") / "timeline.csv")
+        self.assertEqual([row["kind"] for row in rows], ["compute", "all_reduce"])
+
+    def test_looks_follow_the_kind(self) -> None:
+        slots = kind_slots({"fat-tree": "fat-tree", "a": "fat-tree", "mine": "topoopt", "zz": "no such kind"})
+        self.assertEqual((slots["mine"], slots["fat-tree"]), (0, 1))
+        self.assertEqual(len(set(slots.values())), 4)
+        many = kind_slots({f"f{i}": "x" for i in range(15)})
+        self.assertEqual(len(many), 15)
 
     def test_nearest_rank(self) -> None:
         values = np.arange(1.0, 1001.0)
@@ -345,6 +388,24 @@ class Pictures(Scratch):
         (directory / "sweep.csv").write_text("a,b\n")
         self.refuse(directory, found="expected a column fabric")
 
+    def test_hops_between_servers(self) -> None:
+        """The verified statistics of circulants in both directions: 128 servers, strides 1 and 13, and 1, 5, 13, 39."""
+        for strides, mean, first in (((1, 13), 5.6220472, 4 / 127), ((1, 5, 13, 39), 2.9606299, 8 / 127)):
+            links = [
+                TopologyLink(0, i, (i + sign * stride) % 128, 1e11, None, False)
+                for i in range(128)
+                for stride in strides
+                for sign in (1, -1)
+            ]
+            count = server_hops(TopologyFile(128, [Node(f"s{i}", "server") for i in range(128)], links))
+            self.assertEqual(count.sum(), 128 * 127)
+            self.assertAlmostEqual((np.arange(len(count)) * count).sum() / count.sum(), mean, 6)
+            self.assertAlmostEqual(count[1] / count.sum(), first, 9)
+        one_way = TopologyFile(
+            2, [Node("s0", "server"), Node("s1", "server")], [TopologyLink(0, 0, 1, 1e11, None, False)]
+        )
+        self.assertEqual(server_hops(one_way)[:2].tolist(), [1, 1])
+
     def test_topology_file(self) -> None:
         directory = make_results(self.dir / "a", flows=10, fabrics=("topoopt",))
         path = directory / "topoopt" / "topology.json"
@@ -359,6 +420,39 @@ class Pictures(Scratch):
         ):
             path.write_text(json.dumps({**good, **change}))
             self.refuse(directory, found=found)
+
+
+PROGRAM = os.environ.get("TOPOOPT", "")
+
+
+@unittest.skipUnless(os.access(PROGRAM, os.X_OK), "no program in TOPOOPT")
+class Program(Scratch):
+    """What the program itself writes: its numbers and ours agree."""
+
+    def test_quickstart(self) -> None:
+        results = self.dir / "results"
+        command = [PROGRAM, "run", SOURCE / "scenarios" / "quickstart.yaml", "-o", results, "--quiet"]
+        subprocess.run(command, check=True, capture_output=True)
+        summary = json.loads((results / "summary.json").read_text())
+        out = self.draw(results)
+        self.assertLessEqual(PICTURES, {path.stem for path in out.glob("*.png")})
+        for path in out.glob("*.csv"):
+            self.assertNotIn("# empty", path.read_text(), path.name)
+        rows = {row["run"]: row for row in rows_of(out / "tail_table.csv") if row["flows"] == "all flows"}
+        bounds = {row["run"]: float(row["bound_ps"]) for row in rows_of(out / "completion.csv")}
+        for run in summary["runs"]:
+            own = rows[run["fabric"]]
+            self.assertEqual(float(own["fct_ps_max"]), run["fct_max_ps"])
+            # The program may keep percentiles in bins of a per cent.
+            for percent in ("p50", "p99"):
+                self.assertAlmostEqual(float(own[f"fct_ps_{percent}"]) / run[f"fct_{percent}_ps"], 1, 1)
+            self.assertGreaterEqual(float(own["slowdown_p50"]), 1)
+            self.assertLessEqual(bounds[run["fabric"]], min(run["iteration_time_ps"]))
+        for run in read_results([results]):
+            self.assertEqual(run.demand.sum(), run.summary["demand_bytes"])
+            for operation, bound in operation_bounds(run).items():
+                taken = run.ops.number("duration_ps")[run.ops.number("op_id") == operation]
+                self.assertLessEqual(bound, taken[0])
 
 
 if __name__ == "__main__":

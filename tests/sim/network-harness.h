@@ -6,6 +6,7 @@
 #include "ns3/packet-network.h"
 #include "ns3/peek-scheduler.h"
 #include "ns3/simulator.h"
+#include "topoopt/core/error.h"
 #include "topoopt/core/random.h"
 #include "topoopt/core/topology.h"
 

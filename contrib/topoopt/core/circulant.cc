@@ -14,67 +14,84 @@
 namespace topoopt
 {
 
-Circulant::Circulant(Topology& topology,
-                     const std::vector<std::uint32_t>& strides,
-                     BitRate rate,
-                     SimTime delay)
+Circulant::Circulant(const FoundTopology& found, Rng* ties, bool flexnet)
+    : m_flexnet(flexnet)
 {
-    const std::uint32_t n = topology.servers;
-    if (!topology.links.empty())
+    if (!found.IsCirculant())
     {
-        throw std::invalid_argument("Circulant: the topology has cables already");
+        throw std::invalid_argument("Circulant: there are cables besides rings over all servers");
     }
+    const std::uint32_t n = found.servers;
+    const std::vector<std::uint32_t> strides = found.FullStrides();
     std::vector<std::uint32_t> coins;
     for (std::uint32_t stride : strides)
     {
-        if (stride == 0 || stride >= n || std::gcd(stride, n) != 1)
-        {
-            throw std::invalid_argument("Circulant: stride " + std::to_string(stride) +
-                                        " makes no ring of " + std::to_string(n));
-        }
         coins.push_back(stride);
-        coins.push_back(n - stride);
-    }
-    if (strides.empty() && n == 2)
-    {
-        coins.push_back(1);
-        const LinkId forth = topology.AddDuplexLink(0, 1, rate, delay);
-        m_links = {forth, forth + 1};
-    }
-    else
-    {
-        m_links.resize(coins.size() * n);
-        for (std::uint32_t k = 0; k < strides.size(); ++k)
+        if (n != 2)
         {
-            for (ServerId i = 0; i < n; ++i)
-            {
-                const ServerId next = i + strides[k] < n ? i + strides[k] : i + strides[k] - n;
-                const LinkId forth = topology.AddDuplexLink(i, next, rate, delay);
-                const LinkId back = topology.links[forth].reverse;
-                // The port is the NIC: creation order alone would number both ends by who came first.
-                topology.links[forth].srcPort = topology.links[back].dstPort = 2 * k;
-                topology.links[forth].dstPort = topology.links[back].srcPort = 2 * k + 1;
-                m_links[i * coins.size() + 2 * k] = forth;
-                m_links[next * coins.size() + 2 * k + 1] = back;
-            }
+            coins.push_back(n - stride);
         }
     }
-    m_table = CoinChangeMod(n, coins);
+    m_links.resize(coins.size() * n);
+    // The cables of a ring follow one another in the order of servers, two links each.
+    for (std::size_t k = 0; k < strides.size(); ++k)
+    {
+        if (n == 2)
+        {
+            m_links[k] = static_cast<LinkId>(2 * k);
+            m_links[coins.size() + k] = static_cast<LinkId>(2 * k + 1);
+            continue;
+        }
+        for (ServerId i = 0; i < n; ++i)
+        {
+            const auto forth = static_cast<LinkId>(2 * (k * n + i));
+            m_links[i * coins.size() + 2 * k] = forth;
+            m_links[(i + strides[k]) % n * coins.size() + 2 * k + 1] = forth + 1;
+        }
+    }
+    m_table = CoinChangeMod(n, coins, ties);
+}
+
+Path
+Circulant::Walk(ServerId src, const std::vector<std::uint32_t>& coins) const
+{
+    Path path;
+    path.reserve(coins.size());
+    ServerId at = src;
+    for (std::uint32_t coin : coins)
+    {
+        path.push_back(LinkOf(at, coin));
+        at = (at + m_table.coins[coin]) % m_table.n;
+    }
+    return path;
 }
 
 Path
 Circulant::PathOf(ServerId src, ServerId dst) const
 {
-    const std::uint32_t n = m_table.n;
-    const std::uint32_t distance = dst >= src ? dst - src : dst + n - src;
-    Path path;
-    ServerId at = src;
-    for (std::uint32_t coin : m_table.path[distance])
+    return Walk(src, m_table.path[dst >= src ? dst - src : dst + m_table.n - src]);
+}
+
+Ring
+Circulant::RingOfSteps(ServerId start,
+                       std::uint32_t size,
+                       const std::vector<std::uint32_t>& coins,
+                       const std::vector<std::uint32_t>& memberOf) const
+{
+    std::uint64_t step = 0;
+    for (std::uint32_t coin : coins)
     {
-        path.push_back(LinkOf(at, coin));
-        at = (at + m_table.coins[coin]) % n;
+        step += m_table.coins[coin];
     }
-    return path;
+    Ring ring;
+    ServerId at = start;
+    for (std::uint32_t k = 0; k < size; ++k)
+    {
+        ring.order.push_back(memberOf[at]);
+        ring.hops.push_back(Walk(at, coins));
+        at = static_cast<ServerId>((at + step) % m_table.n);
+    }
+    return ring;
 }
 
 Ring
@@ -115,15 +132,11 @@ Circulant::Rings(const std::vector<ServerId>& group) const
     {
         for (std::uint32_t coin = 0; coin < m_table.coins.size(); ++coin)
         {
-            Ring ring;
-            ServerId at = group[0];
-            for (std::uint32_t k = 0; k < n; ++k)
+            if (std::gcd(m_table.coins[coin], n) != 1)
             {
-                ring.order.push_back(memberOf[at]);
-                ring.hops.push_back({LinkOf(at, coin)});
-                at = (at + m_table.coins[coin]) % n;
+                continue; // a stride for groups at a spacing
             }
-            rings.push_back(std::move(ring));
+            rings.push_back(RingOfSteps(group[0], n, {coin}, memberOf));
         }
         return rings;
     }
@@ -155,34 +168,22 @@ Circulant::Rings(const std::vector<ServerId>& group) const
         {
             continue;
         }
-        std::vector<ServerId> servers{sorted[0]};
-        for (std::uint32_t k = 1; k < size; ++k)
+        if (m_flexnet && fewest > 1 && !rings.empty())
         {
-            servers.push_back((servers.back() + q * spacing) % n);
+            break;
         }
-        rings.push_back(RingThrough(servers, memberOf));
+        std::vector<std::uint32_t> coins = m_table.path[q * spacing];
+        rings.push_back(RingOfSteps(sorted[0], size, coins, memberOf));
+        if (m_flexnet && fewest > 1)
+        {
+            for (std::uint32_t& coin : coins)
+            {
+                coin ^= 1U; // the same stride the other way
+            }
+            rings.push_back(RingOfSteps(sorted[0], size, coins, memberOf));
+        }
     }
     return rings;
-}
-
-std::vector<Circuit>
-Circulant::Circuits() const
-{
-    const std::uint32_t n = m_table.n;
-    if (m_table.coins.size() == 1)
-    {
-        return {{0, 0, 1, 0, 0, 1, 0}};
-    }
-    std::vector<Circuit> circuits;
-    for (std::uint32_t k = 0; 2 * k < m_table.coins.size(); ++k)
-    {
-        for (ServerId i = 0; i < n; ++i)
-        {
-            const ServerId next = (i + m_table.coins[2 * k]) % n;
-            circuits.push_back({k, 2 * i, 2 * next + 1, i, 2 * k, next, 2 * k + 1});
-        }
-    }
-    return circuits;
 }
 
 CoinChangeRouter::CoinChangeRouter(Circulant circulant)
@@ -206,6 +207,27 @@ std::vector<std::pair<Path, double>>
 CoinChangeRouter::Paths(ServerId src, ServerId dst) const
 {
     return {{Route(src, dst, 0), 1.0}};
+}
+
+void
+CoinChangeRouter::AddLoads(ServerId dst,
+                           const std::vector<double>& bytes,
+                           std::vector<double>& loads) const
+{
+    const CoinChangeTable& table = m_circulant.Table();
+    for (ServerId src = 0; src < bytes.size(); ++src)
+    {
+        if (src == dst || bytes[src] == 0)
+        {
+            continue;
+        }
+        ServerId at = src;
+        for (std::uint32_t coin : table.path[(dst + table.n - src) % table.n])
+        {
+            loads[m_circulant.LinkOf(at, coin)] += bytes[src];
+            at = (at + table.coins[coin]) % table.n;
+        }
+    }
 }
 
 } // namespace topoopt

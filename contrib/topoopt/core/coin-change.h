@@ -29,13 +29,13 @@ struct CoinChangeTable
 /**
  * Fewest coins for every residue mod @p n (breadth first over residues).
  *
- * Where several coins end a shortest sequence, the table takes those that keep the use of all coins
- * even, counted over one flow per residue; with @p ties, one of them at random, as the released code does
- * (each later one replaces the earlier with probability 1/2).
+ * Of several shortest ways the table takes those that keep the use of all coins even, counted over one
+ * flow per residue, in ascending order of coins; with @p ties, one of the last coins at random, as the
+ * released code does (each later one replaces the earlier with probability 1/2).
  *
  * @param n number of residues, >= 1
  * @param coins each in [1, n-1]
- * Cost: O(n * coins * longest path). Deterministic in its arguments.
+ * Cost: O(n * coins * longest path), times the ways compared (64 at most, fewer for large n). Deterministic in its arguments.
  * @throws std::invalid_argument on a coin outside the range
  * @see Wang et al., TopoOpt, NSDI 2023, "CoinChangeMod". Deviation: the tie rule, which the paper leaves
  *      open.

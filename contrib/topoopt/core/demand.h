@@ -6,6 +6,7 @@
 #include "topoopt/core/units.h"
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace topoopt
@@ -44,6 +45,16 @@ struct Demand
         return pairs[static_cast<std::size_t>(src) * servers + dst];
     }
 };
+
+/**
+ * Reads point-to-point demand: either a square matrix, one row of comma-separated byte counts per source,
+ * or rows `src,dst,bytes` under that header. Lines that are empty or begin with # are skipped; the diagonal is
+ * ignored; with rows, a repeated pair adds up.
+ *
+ * @param servers how many there are; 0 = as the file says
+ * @throws SpecError `FILE:LINE:COL: ...` for anything else, or another number of servers
+ */
+[[nodiscard]] Demand ReadDemandCsv(const std::string& file, ServerId servers = 0);
 
 } // namespace topoopt
 

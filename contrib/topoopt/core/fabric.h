@@ -52,9 +52,17 @@ struct ServerSpec
 struct FabricSpec
 {
     std::string kind;
-    std::string name;                           ///< directory of its results; default: the kind
-    std::map<std::string, std::string> options; ///< e.g. rate: 400Gbps; unknown ones are errors
-    std::string place;                          ///< file:line:col for messages
+    std::string name;                            ///< directory of its results; default: the kind
+    std::map<std::string, std::string> options;  ///< e.g. rate: 400Gbps; unknown ones are errors
+    std::string place;                           ///< file:line:col for messages
+    std::map<std::string, std::string> places{}; ///< of each option
+
+    /** Of an option for messages; the fabric's own if it has none. */
+    [[nodiscard]] const std::string& PlaceOf(const std::string& option) const
+    {
+        const auto at = places.find(option);
+        return at == places.end() ? place : at->second;
+    }
 };
 
 /** A wired and routed network that the engine can run. */

@@ -35,6 +35,14 @@ class Router
     /** All paths that Route() may answer for a pair, with their probabilities (sum 1). */
     [[nodiscard]] virtual std::vector<std::pair<Path, double>> Paths(ServerId src,
                                                                      ServerId dst) const = 0;
+
+    /**
+     * Adds to @p loads (by link) what flows to @p dst put on the links, split as Paths() says.
+     * @param bytes by source server; what @p dst sends itself is ignored
+     */
+    virtual void AddLoads(ServerId dst,
+                          const std::vector<double>& bytes,
+                          std::vector<double>& loads) const;
 };
 
 /**
@@ -47,11 +55,16 @@ class Router
 class EcmpRouter final : public Router
 {
   public:
-    EcmpRouter(const Topology& topology, std::uint64_t seed);
+    /** @p serversForward false: no path leads through a server, as behind switches */
+    EcmpRouter(const Topology& topology, std::uint64_t seed, bool serversForward = true);
 
     [[nodiscard]] Path Route(ServerId src, ServerId dst, std::uint64_t flowKey) const override;
     [[nodiscard]] std::vector<std::pair<Path, double>> Paths(ServerId src,
                                                              ServerId dst) const override;
+    /** Without enumerating paths: O(links) per destination. */
+    void AddLoads(ServerId dst,
+                  const std::vector<double>& bytes,
+                  std::vector<double>& loads) const override;
 
   private:
     /** One outgoing link of a node. */
@@ -62,6 +75,16 @@ class EcmpRouter final : public Router
     };
 
     [[nodiscard]] const std::vector<std::uint32_t>& Distances(NodeId root) const;
+
+    /** Whether @p hop is one of the next links from a node at distance @p from of the table's root. */
+    [[nodiscard]] bool IsNext(const Hop& hop,
+                              const std::vector<std::uint32_t>& distance,
+                              std::uint32_t from) const
+    {
+        return distance[hop.to] + 1 == from &&
+               (m_serversForward || distance[hop.to] == 0 || !m_topology.IsServer(hop.to));
+    }
+
     void Enumerate(const std::vector<std::uint32_t>& distance,
                    NodeId at,
                    LinkId last,
@@ -71,6 +94,7 @@ class EcmpRouter final : public Router
 
     Topology m_topology;
     std::uint64_t m_seed;
+    bool m_serversForward;
     std::vector<std::uint32_t> m_begin; ///< by node, into m_hops
     std::vector<Hop> m_hops;
     std::vector<NodeId> m_root; ///< by server: where its table ends; itself, or its only neighbour
@@ -82,8 +106,10 @@ class EcmpRouter final : public Router
 class TableRouter final : public Router
 {
   public:
-    explicit TableRouter(std::uint64_t seed)
-        : m_seed(seed)
+    /** @p others answers for pairs without an entry; null = there is no way */
+    explicit TableRouter(std::uint64_t seed, std::shared_ptr<const Router> others = nullptr)
+        : m_seed(seed),
+          m_others(std::move(others))
     {
     }
 
@@ -96,7 +122,47 @@ class TableRouter final : public Router
 
   private:
     std::uint64_t m_seed;
+    std::shared_ptr<const Router> m_others;
     std::map<std::pair<ServerId, ServerId>, std::vector<std::pair<Path, double>>> m_table;
+};
+
+/**
+ * One shortest path per ordered pair, drawn at random.
+ *
+ * PerPair is the released code of TopoOpt: a breadth-first search for every pair, neighbours shuffled at
+ * each node; a later predecessor at the same distance replaces the earlier one with probability 1/2 and queues
+ * the node once more. PerSource is one search per source in which the first predecessor stays, so that
+ * the paths of a source form a tree. Parallel links of a step are picked by a hash of the flow.
+ *
+ * Reproducible: each pair or source has its own random stream. Paths are drawn when first asked for.
+ */
+class RandomShortestRouter final : public Router
+{
+  public:
+    enum class Draw : std::uint8_t
+    {
+        PerPair,
+        PerSource
+    };
+
+    RandomShortestRouter(const Topology& topology, Draw draw, std::uint64_t seed);
+
+    [[nodiscard]] Path Route(ServerId src, ServerId dst, std::uint64_t flowKey) const override;
+    [[nodiscard]] std::vector<std::pair<Path, double>> Paths(ServerId src,
+                                                             ServerId dst) const override;
+
+  private:
+    [[nodiscard]] std::vector<NodeId> Search(NodeId src, NodeId stop, std::uint64_t key) const;
+    [[nodiscard]] std::vector<NodeId> Nodes(ServerId src, ServerId dst) const;
+    [[nodiscard]] std::vector<LinkId> LinksBetween(NodeId a, NodeId b) const;
+
+    Topology m_topology;
+    Draw m_draw;
+    std::uint64_t m_seed;
+    std::vector<std::vector<NodeId>> m_neighbours; ///< by node, without repeats
+    mutable std::vector<std::vector<NodeId>>
+        m_before; ///< PerSource: by source; kNoId = not reached
+    mutable std::map<std::pair<ServerId, ServerId>, std::vector<NodeId>> m_nodes; ///< PerPair
 };
 
 /** @throws std::invalid_argument unless @p path is a walk of @p topology from @p src to @p dst */

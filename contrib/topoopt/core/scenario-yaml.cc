@@ -71,8 +71,16 @@ IsWorkloadKey(const std::string& key)
 bool
 IsPathKey(const std::string& key)
 {
-    static const std::set<std::string> names =
-        {"taskgraph", "trace", "flows", "cdf", "file", "plan"};
+    static const std::set<std::string> names = {"taskgraph",
+                                                "trace",
+                                                "flows",
+                                                "cdf",
+                                                "file",
+                                                "plan",
+                                                "matrix",
+                                                "topology",
+                                                "groups_file",
+                                                "ranks_map"};
     return names.count(key.substr(key.rfind('.') + 1)) != 0;
 }
 
@@ -387,7 +395,7 @@ ReadFabric(const YamlValue& value, const std::string& path, const std::string& f
     {
         CheckName(*name, path + ".name", fabric.name);
     }
-    Flattener options(file, path, fabric.options, nullptr);
+    Flattener options(file, path, fabric.options, &fabric.places);
     for (std::size_t i = 0; i < value.keys.size(); ++i)
     {
         const YamlKey& key = value.keys[i];

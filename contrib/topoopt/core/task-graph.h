@@ -20,7 +20,7 @@ enum class TaskKind : std::uint8_t
     Send,       ///< eager: hands transfers[object] to the transport and ends at once
     Recv,       ///< ends when posted and all bytes of transfers[object] have arrived
     Transfer,   ///< sends transfers[object] and ends when it has been delivered
-    Join        ///< takes no time: a wait, a marker, a synchronisation point
+    Join        ///< a wait, a marker, a synchronisation point; ends `duration` after it could start
 };
 
 enum class CollectiveKind : std::uint8_t
@@ -84,8 +84,9 @@ struct Task
     RankId rank = 0;              ///< who executes it
     std::uint32_t object = kNoId; ///< index into collectives or transfers
     std::uint32_t member = 0;     ///< Collective: this rank's index in the group
-    SimTime duration = 0;         ///< Compute: run time at scale 1
-    SimTime notBefore = 0;        ///< lower bound of the start (timing kept); 0 = none
+    SimTime duration =
+        0; ///< Compute: run time at scale 1; Join: delay; Join: a delay, occupies nothing
+    SimTime notBefore = 0;      ///< lower bound of the start (timing kept); 0 = none
     std::uint64_t sourceId = 0; ///< node id, request or index in the trace, for messages and tables
     std::uint32_t name = kNoId; ///< index into TaskGraph::names
 };
@@ -108,6 +109,8 @@ class TaskGraph
     std::vector<TransferCall> transfers;
     std::vector<std::string> names;    ///< deduplicated task names
     std::vector<std::string> warnings; ///< what a reader noticed, one line each, repeats counted
+    /** Task whose end ends iteration k; empty = one iteration that ends with the last task. */
+    std::vector<TaskId> iterationEnds;
 
     TaskId Add(const Task& task);
     /** @p after waits for @p before. Cost O(1); Finalize() sorts and deduplicates. */

@@ -22,6 +22,14 @@ struct FabricContext
     const Fabric* fromFile = nullptr; ///< fabric that came with the workload; null = none
 };
 
+/** What the far end of a server's NIC is plugged into; what `topoopt cost` counts. */
+enum class Optics : std::uint8_t
+{
+    Cable,        ///< the other end of the link itself
+    PatchPanel,   ///< 1x2 switch, active and look-ahead panel
+    CircuitSwitch ///< optical circuit switch
+};
+
 /** One entry of the table of fabrics. */
 struct FabricKind
 {
@@ -29,6 +37,7 @@ struct FabricKind
     const char* help;                 ///< one line for `topoopt list`
     std::vector<const char*> options; ///< option keys that Build understands
     Fabric (*build)(const FabricSpec& spec, const FabricContext& context);
+    Optics optics = Optics::Cable;
 };
 
 /** All fabrics, sorted by name. Adding one: a file in topologies/, its declaration and its entry here. */

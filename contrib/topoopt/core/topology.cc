@@ -55,7 +55,7 @@ Topology::AddDuplexLink(NodeId a, NodeId b, BitRate rate, SimTime delay)
 }
 
 std::vector<std::uint32_t>
-Topology::DistancesTo(NodeId dst) const
+Topology::DistancesTo(NodeId dst, bool throughServers) const
 {
     std::vector<std::uint32_t> distance(NodeCount(), kNoId);
     std::vector<NodeId> frontier{dst};
@@ -63,6 +63,10 @@ Topology::DistancesTo(NodeId dst) const
     for (std::size_t at = 0; at < frontier.size(); ++at)
     {
         const NodeId node = frontier[at];
+        if (!throughServers && IsServer(node) && node != dst)
+        {
+            continue;
+        }
         for (LinkId link : m_in[node])
         {
             const NodeId from = links[link].src;

@@ -66,8 +66,12 @@ class Topology
         return m_ports[node];
     }
 
-    /** Hops from every node to @p dst over links, kNoId where there is no way. O(nodes + links). */
-    [[nodiscard]] std::vector<std::uint32_t> DistancesTo(NodeId dst) const;
+    /**
+     * Hops from every node to @p dst over links, kNoId where there is no way. O(nodes + links).
+     * @param throughServers whether a server may be on the way
+     */
+    [[nodiscard]] std::vector<std::uint32_t> DistancesTo(NodeId dst,
+                                                         bool throughServers = true) const;
 
   private:
     std::vector<std::vector<LinkId>> m_out;

@@ -63,8 +63,9 @@ RingEdge(const CollectiveCall& call, std::uint32_t n, std::uint32_t k)
     }
 }
 
+template <typename Sums>
 void
-AddWire(const CollectiveCall& call, const std::vector<RankId>& members, PairSums& sums)
+AddWire(const CollectiveCall& call, const std::vector<RankId>& members, Sums& sums)
 {
     const auto n = static_cast<std::uint32_t>(members.size());
     switch (call.kind)
@@ -155,7 +156,29 @@ PlainName(std::size_t kind)
     return Name(static_cast<CollectiveKind>(kind));
 }
 
+/** Collects instead of summing. */
+struct PairList
+{
+    std::vector<PairBytes> pairs;
+
+    void Add(RankId src, RankId dst, Bytes bytes)
+    {
+        if (src != dst && bytes > 0)
+        {
+            pairs.push_back({src, dst, bytes});
+        }
+    }
+};
+
 } // namespace
+
+std::vector<PairBytes>
+DefaultMessages(const CollectiveCall& call, const std::vector<RankId>& members)
+{
+    PairList list;
+    AddWire(call, members, list);
+    return std::move(list.pairs);
+}
 
 TraceSummary
 Summarise(const LoadedWorkload& workload)
@@ -170,6 +193,7 @@ Summarise(const LoadedWorkload& workload)
     out.perRank = workload.ranks;
     out.facts = workload.facts;
     out.lists = workload.lists;
+    out.measures = workload.measures;
     out.warnings = graph.warnings;
     out.stamp = workload.stamp;
     out.partial = workload.partial;
@@ -235,6 +259,7 @@ Summarise(const LoadedWorkload& workload)
 void
 PrintText(const TraceSummary& summary, std::ostream& out)
 {
+    const auto digits = out.precision(12);
     out << "format       " << summary.format << "\n"
         << "files        " << summary.files.size();
     if (!summary.files.empty())
@@ -247,6 +272,10 @@ PrintText(const TraceSummary& summary, std::ostream& out)
         out << "options      " << summary.stamp << "\n";
     }
     for (const auto& [name, value] : summary.facts)
+    {
+        out << name << "  " << value << "\n";
+    }
+    for (const auto& [name, value] : summary.measures)
     {
         out << name << "  " << value << "\n";
     }
@@ -272,6 +301,21 @@ PrintText(const TraceSummary& summary, std::ostream& out)
     {
         out << "messages     " << summary.transferCount << ", " << summary.transferBytes << " B\n";
     }
+    if (!summary.perRank.empty())
+    {
+        const RankCounts& first = summary.perRank.front();
+        out << "first rank  ";
+        for (std::size_t k = 0; k < first.collectives.size(); ++k)
+        {
+            if (first.collectives[k] > 0)
+            {
+                out << " " << first.collectives[k] << " " << PlainName(k) << " ("
+                    << first.collectiveBytes[k] << " B)";
+            }
+        }
+        out << " " << first.sends << " sends " << first.recvs << " receives " << first.waits
+            << " waits " << first.computes << " computes\n";
+    }
     SimTime most = 0;
     SimTime least = summary.perRank.empty() ? 0 : INT64_MAX;
     for (const RankCounts& counts : summary.perRank)
@@ -291,6 +335,7 @@ PrintText(const TraceSummary& summary, std::ostream& out)
     {
         out << "warning      " << warning << "\n";
     }
+    out.precision(digits);
 }
 
 void
@@ -323,6 +368,7 @@ PrintJson(const TraceSummary& summary, std::ostream& out)
     json["partial"] = summary.partial;
     json["facts"] = summary.facts;
     json["lists"] = summary.lists;
+    json["measures"] = summary.measures;
     json["groups"] = Json::array();
     for (const CommGroup& group : summary.groups)
     {

@@ -3,8 +3,8 @@
 
 #include "topoopt/core/error.h"
 #include "topoopt/core/readers/input.h"
+#include "topoopt/core/readers/option-reader.h"
 #include "topoopt/core/readers/readers.h"
-#include "topoopt/core/scenario.h"
 #include "topoopt/core/trace-set.h"
 
 #include <algorithm>
@@ -20,132 +20,6 @@ namespace
 {
 
 namespace fs = std::filesystem;
-
-/** Reads one option after the other; whatever is not asked for is unknown. */
-class OptionReader
-{
-  public:
-    OptionReader(const std::map<std::string, std::string>& options,
-                 const std::map<std::string, std::string>& places)
-        : m_options(options),
-          m_places(places)
-    {
-    }
-
-    [[nodiscard]] std::string Place(const std::string& key) const
-    {
-        const auto at = m_places.find(key);
-        return at == m_places.end() ? "option " + key : at->second + ": " + key;
-    }
-
-    const std::string* Find(const std::string& key)
-    {
-        m_known.push_back(key);
-        const auto at = m_options.find(key);
-        return at == m_options.end() ? nullptr : &at->second;
-    }
-
-    void Flag(const std::string& key, bool& out)
-    {
-        Choice(key, {"false", "true"}, [&out](std::size_t i) { out = i == 1; });
-    }
-
-    template <typename Set>
-    void Choice(const std::string& key, const std::vector<std::string>& choices, Set set)
-    {
-        const std::string* text = Find(key);
-        if (text == nullptr)
-        {
-            return;
-        }
-        const auto at = std::find(choices.begin(), choices.end(), *text);
-        if (at == choices.end())
-        {
-            std::string list;
-            for (const std::string& choice : choices)
-            {
-                list += (list.empty() ? "" : " or ") + choice;
-            }
-            throw SpecError(Place(key), "found " + *text + ", expected " + list);
-        }
-        set(static_cast<std::size_t>(at - choices.begin()));
-    }
-
-    void Factor(const std::string& key, double& out, bool zero)
-    {
-        const std::string* text = Find(key);
-        if (text == nullptr)
-        {
-            return;
-        }
-        double value = -1;
-        const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-        if (error != std::errc() || end != text->data() + text->size() || !std::isfinite(value) ||
-            value < 0 || (value == 0 && !zero) || value > 1e12)
-        {
-            throw SpecError(Place(key),
-                            "found " + *text + ", expected a number " +
-                                (zero ? "from 0" : "above 0") + " to 1e12");
-        }
-        out = value;
-    }
-
-    template <typename T>
-    void Number(const std::string& key, T& out, std::uint64_t least, std::uint64_t most)
-    {
-        const std::string* text = Find(key);
-        if (text == nullptr)
-        {
-            return;
-        }
-        std::uint64_t value = 0;
-        const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-        if (error != std::errc() || end != text->data() + text->size() || value < least ||
-            value > most)
-        {
-            throw SpecError(Place(key),
-                            "found " + *text + ", expected " + std::to_string(least) + ".." +
-                                std::to_string(most));
-        }
-        out = static_cast<T>(value);
-    }
-
-    void Text(const std::string& key, std::string& out)
-    {
-        if (const std::string* text = Find(key))
-        {
-            out = *text;
-        }
-    }
-
-    void RefuseOthers() const
-    {
-        for (const auto& [key, value] : m_options)
-        {
-            if (std::find(m_known.begin(), m_known.end(), key) == m_known.end())
-            {
-                const std::string near = Suggest(key, m_known);
-                const auto at = m_places.find(key);
-                throw SpecError((at == m_places.end() ? "" : at->second + ": ") +
-                                "unknown trace option '" + key + "'" +
-                                (near.empty() ? "" : ", did you mean '" + near + "'?"));
-            }
-        }
-    }
-
-  private:
-    const std::map<std::string, std::string>& m_options;
-    const std::map<std::string, std::string>& m_places;
-    std::vector<std::string> m_known;
-};
-
-std::string
-Shortest(double value)
-{
-    char text[32];
-    const auto [end, error] = std::to_chars(text, text + sizeof text, value);
-    return error == std::errc() ? std::string(text, end) : "?";
-}
 
 /** A file name taken apart around its rank: "x.", 3, ".et"; the compression suffix is dropped. */
 struct RankName
@@ -230,6 +104,25 @@ SplitRank(std::string name)
     return out;
 }
 
+/** @p text with long numbers (times, process ids) made equal. */
+std::string
+WithoutStamps(const std::string& text)
+{
+    constexpr std::size_t kLong = 6;
+    std::string out;
+    for (std::size_t at = 0; at < text.size();)
+    {
+        std::size_t end = at;
+        while (end < text.size() && IsDigit(text[end]))
+        {
+            ++end;
+        }
+        out += end - at >= kLong ? "#" : text.substr(at, std::max<std::size_t>(end - at, 1));
+        at = std::max(end, at + 1);
+    }
+    return out;
+}
+
 /** All files of the trace at @p path, in rank order; see LoadTrace(). */
 std::vector<TraceFile>
 FindFiles(const std::string& path)
@@ -276,7 +169,8 @@ FindFiles(const std::string& path)
     {
         const RankName split = SplitRank(name);
         const bool wanted = directory ||
-                            (file && split.prefix == own.prefix && split.suffix == own.suffix) ||
+                            (file && split.prefix == own.prefix &&
+                             WithoutStamps(split.suffix) == WithoutStamps(own.suffix)) ||
                             (!directory && !file && name.rfind(stem, 0) == 0 &&
                              (split.prefix == stem || split.prefix == stem + "." ||
                               split.prefix == stem + "_" || split.prefix == stem + "-"));
@@ -295,14 +189,17 @@ FindFiles(const std::string& path)
     }
     if (found.empty())
     {
-        if (directory && unnumbered.size() == 1)
+        if (directory && !unnumbered.empty())
         {
-            return {{unnumbered[0], UINT32_MAX, nullptr}};
+            // One file for everything, or files whose content names the rank.
+            std::vector<TraceFile> files;
+            for (const std::string& name : unnumbered)
+            {
+                files.push_back({name, UINT32_MAX, nullptr});
+            }
+            return files;
         }
-        throw SpecError(path,
-                        directory ? "found no file with a rank in its name, such as rank-0.json or "
-                                    "NAME.0.et"
-                                  : "no such file or directory");
+        throw SpecError(path, directory ? "found no files" : "no such file or directory");
     }
     std::vector<TraceFile> files;
     for (const auto& [key, value] : found)
@@ -411,7 +308,7 @@ Load(const std::string& place, std::vector<TraceFile> files, const TraceOptions&
     TraceSet set;
     set.place = place;
     const TraceFormat& format = Detect(files[0]);
-    for (const TraceFile& file : files)
+    for (TraceFile& file : files)
     {
         const TraceFormat& other = Detect(file);
         if (&other != &format)
@@ -420,6 +317,31 @@ Load(const std::string& place, std::vector<TraceFile> files, const TraceOptions&
                             "found " + other.name + ", but " + files[0].path + " is " +
                                 format.name);
         }
+        if (file.rank == UINT32_MAX && files.size() > 1)
+        {
+            file.rank = SplitRank(fs::path(file.path).filename().string()).rank;
+        }
+        file.rank = format.rankOf != nullptr ? format.rankOf(file) : file.rank;
+        if (file.rank == UINT32_MAX && files.size() > 1)
+        {
+            throw SpecError(file.path,
+                            format.perRank
+                                ? "found several files and no rank in this one's name, such as "
+                                  "rank-0.json or NAME.0.et"
+                                : "found several files, expected one for all ranks");
+        }
+    }
+    std::stable_sort(files.begin(), files.end(), [](const TraceFile& a, const TraceFile& b) {
+        return a.rank < b.rank;
+    });
+    if (format.perRank && !options.partial && files[0].rank != UINT32_MAX)
+    {
+        CheckRanks(place, files);
+    }
+    if (!format.perRank && files.size() > 1)
+    {
+        throw SpecError(place,
+                        "found several files, expected one for all ranks (" + format.name + ")");
     }
     if (files.size() == 1 && files[0].rank == UINT32_MAX)
     {
@@ -482,10 +404,11 @@ TraceOptions::Parse(const std::map<std::string, std::string>& options,
     reader.Flag("cpu_compute", out.cpuCompute);
     reader.Flag("ctrl_deps", out.controlDeps);
     reader.Number("one_trace", out.oneTrace, 0, 1000000);
+    reader.Number("ranks", out.ranks, 1, 1000000);
     reader.Flag("partial", out.partial);
-    reader.Text("groups", out.groupsFile);
+    reader.Text("groups_file", out.groupsFile);
     reader.Text("ranks_map", out.ranksMap);
-    reader.RefuseOthers();
+    reader.RefuseOthers("trace");
     return out;
 }
 
@@ -498,8 +421,8 @@ TraceOptions::Stamp() const
     };
     add(timingKept, "timing=kept");
     add(alignPerRank, "align=per-rank");
-    add(computeScale != 1.0, "compute_scale=" + Shortest(computeScale));
-    add(scaleBytes != 1.0, "scale_bytes=" + Shortest(scaleBytes));
+    add(computeScale != 1.0, "compute_scale=" + ShortestText(computeScale));
+    add(scaleBytes != 1.0, "scale_bytes=" + ShortestText(scaleBytes));
     add(maxOps != 0, "max_ops=" + std::to_string(maxOps));
     add(firstIteration, "first_iteration=true");
     add(!serialise, "serialise=none");
@@ -510,6 +433,7 @@ TraceOptions::Stamp() const
     add(cpuCompute, "cpu_compute=true");
     add(controlDeps, "ctrl_deps=true");
     add(oneTrace != 0, "one_trace=" + std::to_string(oneTrace));
+    add(ranks != 0, "ranks=" + std::to_string(ranks));
     add(partial, "partial=true");
     return out;
 }
@@ -518,16 +442,80 @@ const std::vector<TraceFormat>&
 TraceFormats()
 {
     static const std::vector<TraceFormat> formats = {
+        {"chakra",
+         "Chakra execution trace, protobuf; one file per rank, groups within or in comm_group.json",
+         true,
+         false,
+         ProbeChakra,
+         LoadChakra},
+        {"chakra-json",
+         "Chakra execution trace, JSON dialect with workload_graph; one file per rank",
+         true,
+         false,
+         ProbeChakraJson,
+         LoadChakraJson},
         {"torch-et",
          "PyTorch execution trace, JSON, schema 1.0.1 to 1.1.1, plain or linked; one file per rank",
+         true,
          false,
          ProbeTorchEt,
          LoadTorchEt},
         {"param-basic",
          "PARAM basic communication trace, JSON array; one file per rank",
+         true,
          false,
          ProbeParamBasic,
          LoadParamBasic},
+        {"kineto",
+         "PyTorch profiler (Kineto) trace with collective metadata; one file per rank",
+         true,
+         false,
+         ProbeKineto,
+         LoadKineto,
+         KinetoRank},
+        {"layer-table",
+         "ASTRA-sim 1.0 or SimAI layer table; one file for all ranks",
+         false,
+         false,
+         ProbeLayerTable,
+         LoadLayerTable},
+        {"goal",
+         "GOAL text of LogGOPSim and ATLAHS; one file for all ranks",
+         false,
+         false,
+         ProbeGoal,
+         LoadGoal},
+        {"hpcc-flows",
+         "HPCC flow.txt: src dst prio port bytes start_s",
+         false,
+         true,
+         ProbeHpccFlows,
+         nullptr},
+        {"htsim-cm",
+         "htsim connection matrix with triggers",
+         false,
+         true,
+         ProbeConnectionMatrix,
+         nullptr},
+        {"opera", "Opera flow list: src dst bytes start_ns", false, true, ProbeOperaFlows, nullptr},
+        {"size-cdf",
+         "flow sizes by cumulative probability; with load and duration",
+         false,
+         true,
+         ProbeSizeCdf,
+         nullptr},
+        {"rack-matrix",
+         "rack-to-rack weights, JSON; with a size distribution",
+         false,
+         true,
+         ProbeRackMatrix,
+         nullptr},
+        {"fbflow",
+         "Meta's packet samples, 15 columns; used as a rack matrix",
+         false,
+         true,
+         ProbeFbflow,
+         nullptr},
     };
     return formats;
 }
@@ -535,8 +523,13 @@ TraceFormats()
 LoadedWorkload
 LoadTrace(const std::string& path, const TraceOptions& options)
 {
-    std::vector<TraceFile> files = FindFiles(path);
-    return LoadTraceFiles(files, options);
+    std::error_code error;
+    const TraceFile whole{path, UINT32_MAX, nullptr};
+    if (fs::is_regular_file(path, error) && !Detect(whole).perRank)
+    {
+        return LoadTraceFiles({whole}, options);
+    }
+    return LoadTraceFiles(FindFiles(path), options);
 }
 
 LoadedWorkload
@@ -548,20 +541,6 @@ LoadTraceFiles(const std::vector<TraceFile>& given, const TraceOptions& options)
     {
         const std::string folder = fs::path(place).parent_path().string();
         place = folder.empty() ? place : folder;
-    }
-    for (TraceFile& file : files)
-    {
-        if (file.rank == UINT32_MAX && files.size() > 1)
-        {
-            file.rank = SplitRank(fs::path(file.path).filename().string()).rank;
-        }
-    }
-    std::stable_sort(files.begin(), files.end(), [](const TraceFile& a, const TraceFile& b) {
-        return a.rank < b.rank;
-    });
-    if (!options.partial && !(files.size() == 1 && files[0].rank == UINT32_MAX))
-    {
-        CheckRanks(place, files);
     }
     return Load(place, std::move(files), options);
 }

@@ -49,15 +49,17 @@ struct TraceOptions
     bool controlDeps = false;
     /** one_trace: a single file stands for this many ranks (0 = no). */
     std::uint32_t oneTrace = 0;
+    /** ranks: of a layer table that does not say for how many it is (0 = it says so). */
+    std::uint32_t ranks = 0;
     /** partial: ranks may be missing; the trace is summarised but not matched, so it cannot run. */
     bool partial = false;
-    /** groups: a JSON file {"name": [ranks]} with process groups. */
+    /** groups_file: a JSON file {"name": [ranks]} with process groups. */
     std::string groupsFile;
     /** ranks_map: a file with the server of rank 0, 1, ...; empty = rank r on server r / gpus. */
     std::string ranksMap;
 
     /**
-     * Reads the options; a key starting with a name in @p others is left to another reader.
+     * Reads the options; whatever is not among the keys above is an error.
      * @param places option -> place for messages; may lack entries
      * @throws SpecError for an unknown key (with the nearest known one) or a bad value
      */
@@ -94,7 +96,9 @@ struct LoadedWorkload
     std::map<std::string, std::int64_t> facts;
     /** Lists of such facts, e.g. the request numbers of those waits on the lowest rank. */
     std::map<std::string, std::vector<std::int64_t>> lists;
-    std::string stamp;    ///< TraceOptions::Stamp()
+    /** Measures that are no whole numbers, e.g. "mean_bytes" of a size distribution. */
+    std::map<std::string, double> measures;
+    std::string stamp;    ///< the options that differ from the defaults
     bool partial = false; ///< not matched; the graph is empty
 };
 
@@ -104,15 +108,18 @@ struct TraceSet;
 /** One row of the table of formats. */
 struct TraceFormat
 {
-    std::string name;   ///< "param-basic"
-    std::string help;   ///< one line
-    bool flows = false; ///< for `workload.flows`, else for `workload.trace`
+    std::string name;    ///< "param-basic"
+    std::string help;    ///< one line
+    bool perRank = true; ///< one file per rank; false: one for all
+    bool flows = false;  ///< for `workload.flows`, else for `workload.trace`
     /** Whether the first bytes (decompressed, up to 64 KiB) look like this format. */
     bool (*probe)(std::string_view head) = nullptr;
     /** Reads the files of all ranks, sorted by rank. Null for flow lists. */
     void (*load)(const std::vector<TraceFile>& files,
                  const TraceOptions& options,
                  TraceSet& set) = nullptr;
+    /** The rank that a file's content names, else its name's. Null: names alone decide. */
+    std::uint32_t (*rankOf)(const TraceFile& file) = nullptr;
 };
 
 /** All formats that can be read, in the order in which they are tried; also for `topoopt list`. */
@@ -180,6 +187,7 @@ struct TraceSummary
     std::vector<Bytes> allToAllRow0; ///< bytes of rank 0 to each rank, own part included
     std::map<std::string, std::int64_t> facts;
     std::map<std::string, std::vector<std::int64_t>> lists;
+    std::map<std::string, double> measures;
     std::vector<std::string> warnings;
     std::string stamp;
     bool partial = false;
@@ -191,6 +199,18 @@ struct TraceSummary
  * Cost: O(tasks + sum over collectives of n, or n*n for all-to-all).
  */
 [[nodiscard]] TraceSummary Summarise(const LoadedWorkload& workload);
+
+/** A message that a collective sends by the algorithms of Summarise(); src and dst are ranks, bytes above 0. */
+struct PairBytes
+{
+    RankId src = 0;
+    RankId dst = 0;
+    Bytes bytes = 0;
+};
+
+/** What @p call puts on the wire by the algorithms of Summarise(), one entry per ordered pair; no self-sends. */
+[[nodiscard]] std::vector<PairBytes> DefaultMessages(const CollectiveCall& call,
+                                                     const std::vector<RankId>& members);
 
 /** For people. */
 void PrintText(const TraceSummary& summary, std::ostream& out);

@@ -419,6 +419,70 @@ Printable(const std::string& text, std::size_t most)
     return out;
 }
 
+namespace
+{
+
+/** Plain where nothing in it could mean something else, quoted otherwise. */
+std::string
+FormatScalar(const std::string& text)
+{
+    const bool plain = !text.empty() && text != "null" && text != "Null" && text != "NULL" &&
+                       text[0] != '-' && std::all_of(text.begin(), text.end(), [](char c) {
+                           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                                  (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '+' ||
+                                  c == '.' || c == '/';
+                       });
+    if (plain)
+    {
+        return text;
+    }
+    std::string out = "\"";
+    for (const char c : text)
+    {
+        const auto byte = static_cast<unsigned char>(c);
+        if (c == '"' || c == '\\')
+        {
+            out += '\\';
+        }
+        if (byte < 0x20 || byte == 0x7f)
+        {
+            constexpr const char* kHex = "0123456789abcdef";
+            out += std::string("\\x") + kHex[byte >> 4U] + kHex[byte & 15U];
+        }
+        else
+        {
+            out += c;
+        }
+    }
+    return out + "\"";
+}
+
+} // namespace
+
+std::string
+FormatYaml(const YamlValue& value)
+{
+    if (value.kind == YamlKind::Null)
+    {
+        return "null";
+    }
+    if (value.kind == YamlKind::Scalar)
+    {
+        return FormatScalar(value.text);
+    }
+    std::string out = value.kind == YamlKind::List ? "[" : "{";
+    for (std::size_t i = 0; i < value.items.size(); ++i)
+    {
+        out += i == 0 ? "" : ", ";
+        if (value.kind == YamlKind::Map)
+        {
+            out += FormatScalar(value.keys[i].text) + ": ";
+        }
+        out += FormatYaml(value.items[i]);
+    }
+    return out + (value.kind == YamlKind::List ? "]" : "}");
+}
+
 std::string
 DidYouMean(const std::string& text, const std::vector<std::string>& candidates)
 {

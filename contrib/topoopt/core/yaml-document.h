@@ -139,6 +139,9 @@ class YamlSection
                                           const std::string& path,
                                           const std::string& expected);
 
+/** @p value as YAML in one line, `{a: [1, "x y"]}`; ParseYaml() of it gives the same tree. */
+[[nodiscard]] std::string FormatYaml(const YamlValue& value);
+
 /** @p text in one line, cut at @p most bytes, control characters as `\xNN`. */
 [[nodiscard]] std::string Printable(const std::string& text, std::size_t most = 80);
 

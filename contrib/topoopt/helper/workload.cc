@@ -2,18 +2,45 @@
 #include "ns3/workload.h"
 
 #include "topoopt/core/error.h"
-#include "topoopt/core/readers/flexnet.h"
+#include "topoopt/core/strategy.h"
+#include "topoopt/core/trace-flows.h"
 #include "topoopt/core/trace.h"
-
-#include <algorithm>
-#include <map>
-#include <set>
 
 namespace topoopt
 {
 
 namespace
 {
+
+/** Rank r on server r while there are servers enough, else `gpus` ranks on each. */
+std::vector<ServerId>
+PlaceRanks(std::uint32_t ranks, const Scenario& scenario, const TraceOptions& options = {})
+{
+    return MapRanks(ranks,
+                    scenario.servers.count,
+                    ranks <= scenario.servers.count ? 1 : scenario.servers.gpus,
+                    options);
+}
+
+/** The same demand among @p servers servers, those beyond the last that took part idle. */
+Demand
+Widen(Demand demand, ServerId servers)
+{
+    if (demand.servers == servers)
+    {
+        return demand;
+    }
+    Demand wide(servers);
+    wide.allReduces = std::move(demand.allReduces);
+    for (ServerId src = 0; src < demand.servers; ++src)
+    {
+        for (ServerId dst = 0; dst < demand.servers; ++dst)
+        {
+            wide.At(src, dst) = demand.At(src, dst);
+        }
+    }
+    return wide;
+}
 
 Workload
 FromTrace(const Scenario& scenario)
@@ -22,11 +49,7 @@ FromTrace(const Scenario& scenario)
         TraceOptions::Parse(scenario.workload.options, scenario.workload.places);
     LoadedWorkload loaded = LoadTrace(scenario.workload.path, options);
     Workload workload;
-    workload.placement =
-        MapRanks(loaded.graph.ranks,
-                 scenario.servers.count,
-                 loaded.graph.ranks <= scenario.servers.count ? 1 : scenario.servers.gpus,
-                 options);
+    workload.placement = PlaceRanks(loaded.graph.ranks, scenario, options);
     workload.graph = std::move(loaded.graph);
     workload.fabric = std::move(loaded.fabric);
     workload.stamp = std::move(loaded.stamp);
@@ -34,7 +57,7 @@ FromTrace(const Scenario& scenario)
 }
 
 Workload
-FromTaskGraph(const Scenario& scenario)
+FromTaskGraph(Scenario& scenario)
 {
     if (!scenario.workload.options.empty())
     {
@@ -43,23 +66,39 @@ FromTaskGraph(const Scenario& scenario)
                         "workload." + key + ": found \"" + value +
                             "\", expected no option beside a task graph");
     }
-    const FlexNetGraph file = ReadFlexNet(scenario.workload.path);
     Workload workload;
+    workload.flexNet = std::make_shared<FlexNetGraph>(ReadFlexNet(scenario.workload.path));
+    const FlexNetGraph& file = *workload.flexNet;
+    scenario.servers.count = file.nodes;
     workload.graph = FlexNetTaskGraph(file);
-    workload.placement.resize(workload.graph.ranks);
-    for (RankId rank = 0; rank < workload.graph.ranks; ++rank)
+    workload.placement = PlaceRanks(workload.graph.ranks, scenario);
+    if (!file.connections.empty())
     {
-        workload.placement[rank] = rank;
+        workload.fabric = std::make_shared<Fabric>(
+            FlexNetFabric(file, scenario.servers.rate, scenario.servers.linkDelay, scenario.seed));
     }
-    workload.fabric = std::make_shared<Fabric>(
-        FlexNetFabric(file, scenario.servers.rate, scenario.servers.linkDelay, scenario.seed));
+    return workload;
+}
+
+Workload
+FromFlows(const Scenario& scenario)
+{
+    const FlowOptions options =
+        FlowOptions::Parse(scenario.workload.options, scenario.workload.places);
+    LoadedWorkload loaded =
+        LoadFlows(scenario.workload.path, options, scenario.servers, scenario.seed);
+    Workload workload;
+    workload.graph = std::move(loaded.graph);
+    workload.fabric = std::move(loaded.fabric);
+    workload.stamp = std::move(loaded.stamp);
+    workload.placement = PlaceRanks(workload.graph.ranks, scenario);
     return workload;
 }
 
 } // namespace
 
 Workload
-LoadWorkload(const Scenario& scenario)
+LoadWorkload(Scenario& scenario)
 {
     Workload workload;
     switch (scenario.workload.kind)
@@ -70,91 +109,27 @@ LoadWorkload(const Scenario& scenario)
     case WorkloadKind::TaskGraph:
         workload = FromTaskGraph(scenario);
         break;
-    default:
-        throw SpecError(scenario.workload.place, "this kind of workload cannot be run yet");
+    case WorkloadKind::Flows:
+        workload = FromFlows(scenario);
+        break;
+    case WorkloadKind::Model:
+        workload.graph = BuildModelWorkload(scenario.workload,
+                                            scenario.servers,
+                                            scenario.strategy,
+                                            scenario.iterations,
+                                            scenario.seed);
+        workload.placement = PlaceRanks(workload.graph.ranks, scenario);
+        break;
+    case WorkloadKind::Jobs:
+        throw SpecError(
+            scenario.workload.place,
+            "workload.jobs: found a list of jobs, expected one job: model, taskgraph, trace or "
+            "flows");
     }
-    workload.repeats = scenario.iterations;
-    workload.demand = DemandOf(workload.graph, workload.placement, scenario.servers.count);
+    // A model's graph holds all its iterations, so that they can overlap; others are repeated.
+    workload.repeats = scenario.workload.kind == WorkloadKind::Model ? 1 : scenario.iterations;
+    workload.demand = Widen(DemandOf(workload.graph, workload.placement), scenario.servers.count);
     return workload;
-}
-
-Demand
-DemandOf(const TaskGraph& graph, const std::vector<ServerId>& placement, ServerId servers)
-{
-    Demand demand(servers);
-    const auto add = [&](RankId src, RankId dst, Bytes bytes) {
-        if (placement[src] != placement[dst])
-        {
-            demand.At(placement[src], placement[dst]) += bytes;
-        }
-    };
-    std::map<std::vector<ServerId>, std::size_t> groups;
-    for (const CollectiveCall& call : graph.collectives)
-    {
-        const std::vector<RankId>& members = graph.groups[call.group].members;
-        const auto n = static_cast<std::uint32_t>(members.size());
-        switch (call.kind)
-        {
-        case CollectiveKind::AllToAllV:
-            for (std::uint32_t i = 0; i < n; ++i)
-            {
-                for (std::uint32_t j = 0; j < n; ++j)
-                {
-                    add(members[i], members[j], call.pairBytes[std::size_t{i} * n + j]);
-                }
-            }
-            break;
-        case CollectiveKind::AllToAll:
-            for (std::uint32_t i = 0; i < n; ++i)
-            {
-                for (std::uint32_t j = 0; j < n; ++j)
-                {
-                    add(members[i], members[j], PartOf(call.bytes, n, j, call.elementBytes));
-                }
-            }
-            break;
-        case CollectiveKind::Gather:
-        case CollectiveKind::Scatter:
-            for (std::uint32_t i = 0; i < n; ++i)
-            {
-                const bool gather = call.kind == CollectiveKind::Gather;
-                add(members[gather ? i : call.root], members[gather ? call.root : i], call.bytes);
-            }
-            break;
-        default:
-        {
-            std::vector<ServerId> group;
-            std::set<ServerId> seen;
-            for (RankId member : members)
-            {
-                if (seen.insert(placement[member]).second)
-                {
-                    group.push_back(placement[member]);
-                }
-            }
-            if (group.size() < 2 || call.bytes == 0)
-            {
-                break;
-            }
-            const auto [it, isNew] = groups.try_emplace(group, demand.allReduces.size());
-            if (isNew)
-            {
-                demand.allReduces.push_back({group, 0});
-            }
-            // All of them go round a ring; an AllReduce goes twice, the others once.
-            const Bytes vector =
-                call.kind == CollectiveKind::AllGather ? call.bytes * n : call.bytes;
-            demand.allReduces[it->second].bytes +=
-                call.kind == CollectiveKind::AllReduce ? vector : vector / 2;
-            break;
-        }
-        }
-    }
-    for (const TransferCall& call : graph.transfers)
-    {
-        add(call.src, call.dst, call.bytes);
-    }
-    return demand;
 }
 
 } // namespace topoopt

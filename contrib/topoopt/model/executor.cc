@@ -170,7 +170,14 @@ TaskExecutor::BeginTask(TaskId id)
         }
         break;
     case TaskKind::Join:
-        EndTask(id);
+        if (task.duration == 0)
+        {
+            EndTask(id);
+        }
+        else
+        {
+            m_network.CallAt(m_network.Now() + task.duration, std::uint64_t{id} * 2 + 1);
+        }
         break;
     }
 }
@@ -216,7 +223,10 @@ TaskExecutor::Due(std::uint64_t cookie)
     else
     {
         const RankId rank = m_graph.tasks[id].rank;
-        m_computing[rank] = false;
+        if (m_graph.tasks[id].kind == TaskKind::Compute)
+        {
+            m_computing[rank] = false;
+        }
         EndTask(id);
         std::deque<TaskId>& queue = m_computeQueues[rank];
         while (!queue.empty() && !m_computing[rank])

@@ -23,6 +23,8 @@ namespace
 constexpr std::size_t kBlock = 1024; ///< records that a pool allocates at once
 /** Identities that fail are reported one by one up to this many. */
 constexpr std::size_t kMaxViolations = 10;
+/** Nothing moves any more: no packet has arrived in order for this many timeouts, each doubled up to 64 times. */
+constexpr SimTime kStallTimeouts = 256;
 
 /** Events between two calls of the heartbeat; about a millisecond. */
 constexpr std::uint32_t kHeartbeatPeriod = 1U << 14;
@@ -236,7 +238,7 @@ PacketNetwork::Build(const Topology& topology, const PacketNetworkConfig& config
         if (topology.IsServer(link.src))
         {
             m_hostQueues[id] = std::make_unique<HostQueue>();
-            m_hostQueues[id]->limit = std::max(ecn / 2, Bytes{2} * config.mtu);
+            m_hostQueues[id]->limit = std::max(ecn / 4, Bytes{2} * config.mtu);
         }
     }
 }
@@ -499,7 +501,7 @@ PacketNetwork::Pump()
     const SimTime horizon =
         m_stepped ? ns3::Simulator::Now().GetTimeStep() + 1 : ns3::PeekScheduler::NextTimeStep();
     std::uint32_t untilHeartbeat = kHeartbeatPeriod;
-    while (!m_events.Empty() && m_unfinished + m_pendingCalls > 0)
+    while (!m_events.Empty() && m_unfinished + m_pendingCalls > 0 && !m_stalled)
     {
         const EventHeap::Entry event = m_events.Top();
         if (event.time > m_stop)
@@ -614,17 +616,22 @@ PacketNetwork::OnArrival(LinkId link)
         }
         return;
     }
+    Flow& flow = *train->flow;
     const std::uint32_t sequence = train->sequence + train->advanced;
-    std::uint32_t packets = 1;
-    const bool inOrder = (train->flags & kAck) == 0 && sequence == train->flow->expected;
+    const bool isAck = (train->flags & kAck) != 0;
+    const bool inOrder = !isAck && sequence == flow.expected;
     if (inOrder)
     {
-        packets = m_trains ? train->count - train->advanced : 1;
-        train->flow->expected += packets;
+        ReceiveInOrder(*train, m_trains ? train->count - train->advanced : 1);
     }
-    train->advanced += packets;
-    m_arrivedWireHops += Bytes{packets} * train->wire * (train->hop + 1u);
+    else
+    {
+        ++train->advanced;
+        --flow.live;
+        m_arrivedWireHops += Bytes{train->wire} * (train->hop + 1u);
+    }
     const bool last = train->advanced == train->count;
+    const bool asked = last && (train->flags & kAckRequest) != 0;
     // The link is in order again before anything reacts: the reaction may send on this very link.
     if (last)
     {
@@ -639,18 +646,40 @@ PacketNetwork::OnArrival(LinkId link)
     {
         m_events.Pop();
     }
-    if ((train->flags & kAck) != 0)
+    if (isAck)
     {
-        DeliverAck(*train);
-    }
-    else
-    {
-        DeliverData(*train, sequence, packets, inOrder, last);
+        const Train ack = *train;
+        FreeTrain(train);
+        ReceiveAck(ack);
+        return;
     }
     if (last)
     {
         FreeTrain(train);
     }
+    if (inOrder)
+    {
+        AnswerInOrder(flow, asked);
+    }
+    else
+    {
+        AnswerOutOfOrder(flow, sequence, asked);
+    }
+}
+
+void
+PacketNetwork::ReceiveInOrder(Train& train, std::uint32_t packets)
+{
+    Flow& flow = *train.flow;
+    train.advanced += packets;
+    flow.live -= packets;
+    flow.expected += packets;
+    flow.lastSeen = flow.expected;
+    m_lastProgress = m_now;
+    flow.missingSent = false;
+    flow.unacked += packets;
+    flow.unackedMarked += (train.flags & kMarked) != 0 ? packets : 0;
+    m_arrivedWireHops += Bytes{packets} * train.wire * (train.hop + 1u);
 }
 
 void
@@ -843,8 +872,8 @@ PacketNetwork::CutOpenTrain(LinkId link)
         return;
     }
     const std::uint32_t returned = train.count - static_cast<std::uint32_t>(kept);
-    CutTo(link, &train, static_cast<std::uint32_t>(kept));
     Train* const upstream = train.upstream;
+    CutTo(link, &train, static_cast<std::uint32_t>(kept));
     Port& in = m_ports[inLink];
     upstream->advanced -= returned;
     if (in.retired == upstream)
@@ -885,16 +914,48 @@ PacketNetwork::CutTo(LinkId link, Train* train, std::uint32_t count)
     {
         return; // taken on completely, or not yet looked at
     }
+    const bool here = train->links[train->hop + 1] == kNoId;
+    if (here)
+    {
+        // Counting was put off to the arrival of a packet that is no longer part of the train.
+        ReceiveArrived(*train);
+    }
     if (train->advanced == count)
     {
         PopHead(port);
-        Retire(port, train);
         port.headTime = kNever;
+        if (here)
+        {
+            FreeTrain(train);
+        }
+        else
+        {
+            Retire(port, train);
+        }
     }
-    else if (train->links[train->hop + 1] == kNoId)
+    else if (here)
     {
         port.headTime = FirstArrival(port);
         m_events.Push({port.headTime, Key(EventClass::Arrival, link)});
+    }
+}
+
+void
+PacketNetwork::ReceiveArrived(Train& train)
+{
+    if ((train.flags & kAck) != 0 || train.sequence + train.advanced != train.flow->expected)
+    {
+        return;
+    }
+    std::uint32_t arrived = 0;
+    while (train.advanced + arrived < train.count &&
+           train.arrival + (train.advanced + arrived) * train.gap <= m_now)
+    {
+        ++arrived;
+    }
+    if (arrived > 0)
+    {
+        ReceiveInOrder(train, arrived);
     }
 }
 
@@ -913,22 +974,10 @@ PacketNetwork::Settle()
     {
         NoteBacklog(port);
         // Packets of an unfinished train that have reached their receiver by now.
-        for (Train* train = port.head; train != nullptr && train->links[train->hop + 1] == kNoId &&
-                                       (train->flags & kAck) == 0 &&
-                                       train->sequence + train->advanced == train->flow->expected;
-             train = train->next)
+        for (Train* train = port.head; train != nullptr && train->links[train->hop + 1] == kNoId;
+             train = train->advanced == train->count ? train->next : nullptr)
         {
-            while (train->advanced < train->count &&
-                   train->arrival + train->advanced * train->gap <= m_now)
-            {
-                ++train->advanced;
-                ++train->flow->expected;
-                m_arrivedWireHops += Bytes{train->wire} * (train->hop + 1u);
-            }
-            if (train->advanced < train->count)
-            {
-                break;
-            }
+            ReceiveArrived(*train);
         }
         for (const Train* train = port.head; train != nullptr; train = train->next)
         {
@@ -939,45 +988,35 @@ PacketNetwork::Settle()
 }
 
 void
-PacketNetwork::DeliverData(const Train& train,
-                           std::uint32_t sequence,
-                           std::uint32_t packets,
-                           bool inOrder,
-                           bool last)
+PacketNetwork::AnswerOutOfOrder(Flow& flow, std::uint32_t sequence, bool asked)
 {
-    Flow& flow = *train.flow;
-    flow.live -= packets;
-    const bool asked = last && (train.flags & kAckRequest) != 0;
     const bool wentBack = sequence < flow.lastSeen;
-    flow.lastSeen = sequence + packets;
-    if (!inOrder)
+    flow.lastSeen = sequence + 1;
+    if (sequence < flow.expected)
     {
-        if (sequence < flow.expected)
+        // Received before: the sender went back further than it had to.
+        if (asked)
         {
-            // Received before: the sender went back further than it had to.
-            if (asked)
-            {
-                SendAck(flow, false);
-            }
+            SendAck(flow, false);
         }
-        else if (!flow.missingSent || wentBack)
+    }
+    else if (!flow.missingSent || wentBack)
+    {
+        flow.missingSent = true;
+        SendAck(flow, true);
+    }
+    FinishIfOver(flow);
+}
+
+void
+PacketNetwork::AnswerInOrder(Flow& flow, bool asked)
+{
+    if (flow.expected < flow.packets)
+    {
+        if (asked)
         {
-            flow.missingSent = true;
-            SendAck(flow, true);
+            SendAck(flow, false);
         }
-        FinishIfOver(flow);
-        return;
-    }
-    flow.missingSent = false;
-    flow.unacked += packets;
-    flow.unackedMarked += (train.flags & kMarked) != 0 ? packets : 0;
-    const bool complete = flow.expected == flow.packets;
-    if (asked || complete)
-    {
-        SendAck(flow, false);
-    }
-    if (!complete)
-    {
         return;
     }
     flow.end = m_now;
@@ -994,6 +1033,8 @@ PacketNetwork::DeliverData(const Train& train,
         m_endTrace(record);
     }
     m_listener->Delivered(record);
+    // What the arrival set off leaves first: the acknowledgement of a step never delays the next step.
+    SendAck(flow, false);
 }
 
 void
@@ -1016,10 +1057,9 @@ PacketNetwork::SendAck(Flow& flow, bool missing)
 }
 
 void
-PacketNetwork::DeliverAck(const Train& ack)
+PacketNetwork::ReceiveAck(const Train& ack)
 {
     Flow& flow = *ack.flow;
-    --flow.live;
     if (flow.over)
     {
         FinishIfOver(flow);
@@ -1109,6 +1149,8 @@ PacketNetwork::OnTimers()
             TrySend(flow);
         }
         ++m_totals.events;
+        m_stalled = m_pendingCalls == 0 && m_locals.empty() &&
+                    m_now - m_lastProgress > kStallTimeouts * m_timeout;
     }
     if (!m_timers.empty())
     {

@@ -66,7 +66,7 @@ struct PacketNetworkConfig
  * Transport: a message is packets 0..n-1 with RoCEv2-like headers; the receiver acknowledges where the sender
  * asks (every `ackEvery` packets, when the window is used up, at the end), names the first missing packet once per
  * gap, and the sender goes back to it. Acknowledgements are packets on the reversed path. A host hands at most
- * half the marking threshold to a NIC at once and serves its messages in turn, so own traffic waits in host memory, not in the port.
+ * a quarter of the marking threshold to a NIC at once and serves its messages in turn, so own traffic waits in host memory, not in the port.
  */
 class PacketNetwork final : public ns3::Object, public MessageNetwork
 {
@@ -87,6 +87,12 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     [[nodiscard]] NetworkTotals Totals() const override;
     [[nodiscard]] std::vector<LinkCounters> Links() const override;
     [[nodiscard]] std::vector<MessageRecord> Unfinished() const override;
+
+    [[nodiscard]] bool Stalled() const override
+    {
+        return m_stalled;
+    }
+
     [[nodiscard]] std::vector<std::string> CheckPhysics() const override;
 
     /** Time for @p bytes alone in an empty network along a route: exact, what slowdown is measured against. */
@@ -132,12 +138,14 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     [[nodiscard]] SimTime FirstArrival(const Port& port) const;
     void OnArrival(LinkId link);
     void Forward(LinkId inLink, Train* train);
-    void DeliverData(const Train& train,
-                     std::uint32_t sequence,
-                     std::uint32_t packets,
-                     bool inOrder,
-                     bool last);
-    void DeliverAck(const Train& ack);
+    /** Counts packets of a train at its receiver. */
+    void ReceiveInOrder(Train& train, std::uint32_t packets);
+    /** Counts those that have arrived by now, if they are in order. */
+    void ReceiveArrived(Train& train);
+    void ReceiveAck(const Train& ack);
+    /** Acknowledges and completes after packets in order. */
+    void AnswerInOrder(Flow& flow, bool asked);
+    void AnswerOutOfOrder(Flow& flow, std::uint32_t sequence, bool asked);
     void SendAck(Flow& flow, bool missing);
     void OnHostQueue(LinkId link);
     void OnTimers();
@@ -194,7 +202,9 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     Bytes m_arrivedWireHops = 0; ///< bytes x hops of packets that reached their end
     Bytes m_droppedWireHops = 0; ///< the same for dropped ones, up to the drop
     SimTime m_timeout =
-        kMillisecond; ///< of retransmission; longer than any packet can be under way
+        kMillisecond;           ///< of retransmission; longer than any packet can be under way
+    SimTime m_lastProgress = 0; ///< a packet arrived in order
+    bool m_stalled = false;
     Bytes m_inFlightWireHops = 0;
     std::unordered_map<std::uint64_t, Flow*> m_locals; ///< messages inside servers, by id
     std::uint64_t m_pendingCalls = 0;

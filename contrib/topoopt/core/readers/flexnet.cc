@@ -2,11 +2,13 @@
 #include "topoopt/core/readers/flexnet.h"
 
 #include "topoopt/core/error.h"
+#include "topoopt/core/readers/input.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -891,6 +893,46 @@ FlexNetGraph
 ReadFlexNet(const std::string& path)
 {
     return ParseFlexNet(ReadWhole(path), path);
+}
+
+bool
+IsFlexNet(const std::string& path)
+{
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error))
+    {
+        return false;
+    }
+    Input input(TraceFile{path, UINT32_MAX, nullptr});
+    const std::string_view head = input.Head();
+    const auto little = [head](std::size_t at, std::size_t bytes) {
+        std::uint64_t value = 0;
+        for (std::size_t k = 0; k < bytes; ++k)
+        {
+            value |= std::uint64_t{static_cast<unsigned char>(head[at + k])} << (8 * k);
+        }
+        return value;
+    };
+    if (head.size() < 12)
+    {
+        return false;
+    }
+    const std::uint64_t root = little(0, 4);
+    if (root < 4 || root % 4 != 0 || root + 4 > head.size())
+    {
+        return false;
+    }
+    const auto vtable = static_cast<std::int64_t>(root) -
+                        static_cast<std::int32_t>(static_cast<std::uint32_t>(little(root, 4)));
+    if (vtable < 4 || static_cast<std::uint64_t>(vtable) + 4 > head.size())
+    {
+        return false;
+    }
+    constexpr std::uint64_t kFields = 12;
+    const std::uint64_t vtableBytes = little(static_cast<std::size_t>(vtable), 2);
+    const std::uint64_t tableBytes = little(static_cast<std::size_t>(vtable) + 2, 2);
+    return vtableBytes >= 4 && vtableBytes % 2 == 0 && vtableBytes <= 4 + 2 * kFields &&
+           tableBytes >= 4 && tableBytes <= 4 + 8 * kFields;
 }
 
 FlexNetStatistics

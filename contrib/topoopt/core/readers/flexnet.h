@@ -155,6 +155,12 @@ struct FlexNetGraph
  */
 [[nodiscard]] FlexNetGraph ReadFlexNet(const std::string& path);
 
+/**
+ * Whether a file (gzipped or not) begins like a FlexNet task graph: a FlatBuffers root table with at most
+ * the format's twelve fields. The format has no signature; text and protobuf never look like this.
+ */
+[[nodiscard]] bool IsFlexNet(const std::string& path);
+
 /** The same from memory; @p file is for messages. */
 [[nodiscard]] FlexNetGraph ParseFlexNet(std::string_view content, const std::string& file);
 

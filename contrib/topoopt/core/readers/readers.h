@@ -92,6 +92,34 @@ void LoadParamBasic(const std::vector<TraceFile>& files,
                     TraceSet& set);
 bool ProbeTorchEt(std::string_view head);
 void LoadTorchEt(const std::vector<TraceFile>& files, const TraceOptions& options, TraceSet& set);
+bool ProbeChakra(std::string_view head);
+void LoadChakra(const std::vector<TraceFile>& files, const TraceOptions& options, TraceSet& set);
+bool ProbeChakraJson(std::string_view head);
+void LoadChakraJson(const std::vector<TraceFile>& files,
+                    const TraceOptions& options,
+                    TraceSet& set);
+bool ProbeKineto(std::string_view head);
+void LoadKineto(const std::vector<TraceFile>& files, const TraceOptions& options, TraceSet& set);
+/** The rank that a Kineto file says it is of, else that of its name. @throws SpecError if neither says */
+std::uint32_t KinetoRank(const TraceFile& file);
+
+// One file for all ranks.
+bool ProbeLayerTable(std::string_view head);
+void LoadLayerTable(const std::vector<TraceFile>& files,
+                    const TraceOptions& options,
+                    TraceSet& set);
+bool ProbeGoal(std::string_view head);
+void LoadGoal(const std::vector<TraceFile>& files, const TraceOptions& options, TraceSet& set);
+
+// Flow lists and what goes with them; see trace-flows.h.
+bool ProbeHpccFlows(std::string_view head);
+bool ProbeConnectionMatrix(std::string_view head);
+bool ProbeOperaFlows(std::string_view head);
+bool ProbeSizeCdf(std::string_view head);
+bool ProbeRackMatrix(std::string_view head);
+bool ProbeFbflow(std::string_view head);
+bool ProbeHpccTopology(std::string_view head);
+bool ProbeHtsimTopology(std::string_view head);
 
 } // namespace topoopt
 

@@ -246,7 +246,7 @@ class EtReader
             {
                 throw SpecError(Where(record) +
                                 ": the list of process groups is cut off, so groups are unknown; "
-                                "give them in a file (groups: FILE)");
+                                "give them in a file (groups_file: FILE)");
             }
             return;
         }
@@ -544,7 +544,7 @@ class EtReader
         }
         throw SpecError(Where(record) + ": group: found \"" + record.groupName +
                         "\", which nothing in the trace defines; give the groups in a file "
-                        "(groups: FILE)");
+                        "(groups_file: FILE)");
     }
 
     void Resolve()

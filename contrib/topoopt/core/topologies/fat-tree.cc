@@ -91,9 +91,9 @@ BuildFatTree(const FabricSpec& spec, const FabricContext& context)
                          std::to_string(servers.count) + " servers");
     }
     Fabric fabric = NewFabric(spec, servers.count);
-    const BitRate rate = options.Rate("rate", Times(servers.rate, servers.nics, options));
-    WireFatTree(fabric.topology, k, rate, options.Time("delay", servers.linkDelay));
-    fabric.router = std::make_shared<EcmpRouter>(fabric.topology, context.seed);
+    WireFatTree(fabric.topology, k, servers.rate, options.Time("delay", servers.linkDelay));
+    const BitRate rate = SetClosRate(fabric, options, servers);
+    fabric.router = std::make_shared<EcmpRouter>(fabric.topology, context.seed, false);
     fabric.nicChoice = "one NIC of " + FormatBitRate(rate) + " per server";
     return fabric;
 }

@@ -24,7 +24,7 @@ BuildIdealSwitch(const FabricSpec& spec, const FabricContext& context)
     {
         fabric.topology.AddDuplexLink(s, hub, rate, delay);
     }
-    fabric.router = std::make_shared<EcmpRouter>(fabric.topology, context.seed);
+    fabric.router = std::make_shared<EcmpRouter>(fabric.topology, context.seed, false);
     fabric.nicChoice = "one NIC of " + FormatBitRate(rate) + " per server";
     return fabric;
 }

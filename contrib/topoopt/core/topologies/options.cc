@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "topoopt/core/topologies/options.h"
 
+#include "topoopt/core/cost.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/scenario.h"
 
@@ -134,6 +135,12 @@ FabricOptions::Choice(const std::string& key,
          "one of " + expected + (near.empty() ? "" : " (did you mean '" + near + "'?)"));
 }
 
+std::string
+FabricOptions::Where(const std::string& key) const
+{
+    return PlaceOf(m_spec) + ": " + m_spec.kind + "." + key;
+}
+
 void
 FabricOptions::Fail(const std::string& key,
                     const std::string& found,
@@ -151,6 +158,43 @@ FabricOptions::FailServers(const std::string& key,
     throw SpecError(PlaceOf(m_spec),
                     "servers." + key + " for fabric " + m_spec.kind + ": found " + found +
                         ", expected " + expected);
+}
+
+RoutingOptions
+ReadRouting(const FabricOptions& options, const FabricContext& context, DirectRouting fallback)
+{
+    RoutingOptions routing;
+    routing.kind = static_cast<DirectRouting>(
+        options.Choice("routing", DirectRoutingNames(), static_cast<std::size_t>(fallback)));
+    routing.k = options.Count("k", routing.k, 1, 64);
+    routing.seed = context.seed;
+    if (options.Has("k") && routing.kind != DirectRouting::KShortest)
+    {
+        options.Fail("k", "it without 'routing: k-shortest'", "both or none");
+    }
+    return routing;
+}
+
+BitRate
+SetClosRate(Fabric& fabric, const FabricOptions& options, const ServerSpec& servers)
+{
+    BitRate rate = Times(servers.rate, servers.nics, options);
+    if (options.Has("rate") && options.Text("rate") == "equal-cost")
+    {
+        const PriceTable prices = ReadPrices();
+        const double dollars = BillOf(DirectPorts(servers, Optics::PatchPanel), prices).total;
+        rate =
+            EqualCostRate(fabric.topology, Optics::Cable, dollars, prices, options.Where("rate"));
+    }
+    else
+    {
+        rate = options.Rate("rate", rate);
+    }
+    for (Link& link : fabric.topology.links)
+    {
+        link.rate = rate;
+    }
+    return rate;
 }
 
 BitRate

@@ -3,6 +3,8 @@
 #define TOPOOPT_CORE_TOPOLOGIES_OPTIONS_H
 
 #include "topoopt/core/fabric.h"
+#include "topoopt/core/topology-kinds.h"
+#include "topoopt/core/topoopt-fabric.h"
 #include "topoopt/core/units.h"
 
 #include <cstdint>
@@ -53,6 +55,8 @@ class FabricOptions
                                      const std::vector<std::string>& choices,
                                      std::size_t fallback) const;
 
+    /** `PLACE: KIND.KEY` */
+    [[nodiscard]] std::string Where(const std::string& key) const;
     /** Throws SpecError `PLACE: KIND.KEY: found FOUND, expected EXPECTED`. */
     [[noreturn]] void Fail(const std::string& key,
                            const std::string& found,
@@ -65,6 +69,19 @@ class FabricOptions
   private:
     const FabricSpec& m_spec;
 };
+
+/** Reads the options `routing` and `k` of a fabric whose servers forward. */
+[[nodiscard]] RoutingOptions ReadRouting(const FabricOptions& options,
+                                         const FabricContext& context,
+                                         DirectRouting fallback);
+
+/**
+ * The rate of all links of a Clos from option `rate`: a rate, or `equal-cost`, the one at which @p fabric as
+ * wired costs what TopoOpt with all its NICs does (prices of traces/prices.yaml). Sets it on the links; default: as fast
+ * as all NICs of a server together.
+ * @return the rate
+ */
+BitRate SetClosRate(Fabric& fabric, const FabricOptions& options, const ServerSpec& servers);
 
 /** @p rate times @p factor; an unusable product is a SpecError. */
 [[nodiscard]] BitRate Times(BitRate rate, std::uint32_t factor, const FabricOptions& options);

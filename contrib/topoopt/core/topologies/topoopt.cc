@@ -1,63 +1,78 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "topoopt/core/circulant.h"
-#include "topoopt/core/select-permutations.h"
+#include "topoopt/core/error.h"
 #include "topoopt/core/topologies/builders.h"
 #include "topoopt/core/topologies/options.h"
-#include "topoopt/core/totient-perms.h"
+#include "topoopt/core/topology-finder.h"
+#include "topoopt/core/topology-search.h"
+#include "topoopt/core/topoopt-fabric.h"
 
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace topoopt
 {
 
-namespace
-{
-
-/** Strides for @p nics NICs per server; empty = one cable or none. */
-std::vector<std::uint32_t>
-Strides(const ServerSpec& servers, const FabricOptions& options)
-{
-    const std::uint32_t n = servers.count;
-    const std::uint32_t d = servers.nics;
-    if (n == 1 || (n == 2 && d == 1))
-    {
-        return {};
-    }
-    if (d % 2 != 0)
-    {
-        options.FailServers("nics",
-                            std::to_string(d),
-                            "an even number (" + (d > 1 ? std::to_string(d - 1) + " or " : "") +
-                                std::to_string(d + 1) +
-                                "): each ring takes one NIC for either direction");
-    }
-    return SelectPermutations(n, TotientPerms(n), d / 2);
-}
-
-} // namespace
-
 /**
- * The patch-panel fabric of Wang et al. (NSDI 2023): AllReduce rings of geometrically spread strides,
- * reached beyond the neighbours through other servers.
+ * The patch-panel fabric of Wang et al. (NSDI 2023): AllReduce rings of geometrically spread strides and
+ * cables for the model-parallel demand; servers forward for each other.
  */
 Fabric
 BuildTopoOpt(const FabricSpec& spec, const FabricContext& context)
 {
     const FabricOptions options(spec);
     const ServerSpec& servers = context.servers;
-    Fabric fabric = NewFabric(spec, servers.count);
-    const Circulant circulant(fabric.topology,
-                              Strides(servers, options),
-                              options.Rate("rate", servers.rate),
-                              options.Time("delay", servers.linkDelay));
-    fabric.circuits = circulant.Circuits();
-    fabric.rings = [circulant](const std::vector<ServerId>& group) {
-        return circulant.Rings(group);
-    };
-    fabric.router = std::make_shared<CoinChangeRouter>(circulant);
-    fabric.nicChoice = "the NIC of the first stride of the pair's route";
+
+    TopologyFinderOptions finder;
+    finder.flexnet = options.Choice("compat", {"none", "flexnet"}, 0) == 1;
+    finder.candidates =
+        static_cast<CandidateSet>(options.Choice("candidates", {"coprime", "prime"}, 0));
+    finder.rounding = static_cast<GeoRounding>(
+        options.Choice("rounding", {"lower-bound", "floor", "nearest"}, 0));
+    finder.discount = static_cast<MpDiscount>(options.Choice("discount", {"half", "harmonic"}, 0));
+    finder.split = static_cast<DegreeSplit>(
+        options.Choice("split", {"proportional", "allreduce", "fixed"}, 0));
+    finder.mpNics = options.Count("mp_nics", 0, 0, servers.nics);
+    if (options.Has("mp_nics") && finder.split != DegreeSplit::Fixed)
+    {
+        options.Fail("mp_nics", "it without 'split: fixed'", "both or none");
+    }
+
+    const RoutingOptions routing =
+        ReadRouting(options,
+                    context,
+                    finder.flexnet ? DirectRouting::Random : DirectRouting::Balanced);
+
+    const Demand unknown = AllReduceOverAll(context.demand == nullptr ? servers.count : 0);
+    const Demand& demand = context.demand == nullptr ? unknown : *context.demand;
+    FoundTopology found;
+    try
+    {
+        if (options.Has("search"))
+        {
+            TopologySearchOptions search;
+            search.finder = finder;
+            search.seed = context.seed;
+            search.evaluations = options.Count("search", 0, 1, 1'000'000);
+            found = SearchTopology(demand, servers.nics, search).found;
+        }
+        else
+        {
+            found = FindTopology(demand, servers.nics, finder);
+        }
+    }
+    catch (const SpecError& error)
+    {
+        throw SpecError(spec.place.empty() ? "fabric" : spec.place,
+                        spec.kind + ": " + error.what());
+    }
+    Fabric fabric = DirectConnectFabric(found,
+                                        options.Rate("rate", servers.rate),
+                                        options.Time("delay", servers.linkDelay),
+                                        context.demand,
+                                        routing,
+                                        finder.flexnet);
+    fabric.kind = spec.kind;
+    fabric.name = spec.name.empty() ? spec.kind : spec.name;
     return fabric;
 }
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#ifndef TOPOOPT_CORE_SIPML_H
+#define TOPOOPT_CORE_SIPML_H
+
+#include "topoopt/core/demand.h"
+#include "topoopt/core/fabric.h"
+#include "topoopt/core/ids.h"
+#include "topoopt/core/topology-kinds.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace topoopt
+{
+
+/** Directed circuits, source and destination; repeats are parallel circuits. */
+using DirectedCircuits = std::vector<std::pair<ServerId, ServerId>>;
+
+/**
+ * What each ordered pair sends: the model-parallel demand plus each AllReduce run as one ring in group order,
+ * 2 (g-1)/g S bytes per step.
+ */
+[[nodiscard]] std::vector<double> DirectedDemand(const Demand& demand);
+
+/**
+ * @p degree permutations for an optical circuit switch per NIC. The first is the ring i to i + 1, so that
+ * every server reaches every other; each further one is the assignment of greatest total demand, where a pair's
+ * demand halves with each circuit it gets. No circuit leads back to its source.
+ *
+ * @param demand servers * servers, row = source
+ * Cost: one assignment problem per permutation. Deterministic.
+ */
+[[nodiscard]] DirectedCircuits PlanOcs(ServerId servers,
+                                       std::uint32_t degree,
+                                       std::vector<double> demand);
+
+/**
+ * Circuits on a ring of fibre in either direction, @p wavelengths on each segment; a server sends and
+ * receives @p degree circuits. The ring i to i + 1 comes first; then the largest demand that still has a free sender, receiver
+ * and wavelength (the same on all its segments, lowest first) along the shorter way, halving with each
+ * circuit; then circuits to the neighbours until nothing is left.
+ */
+[[nodiscard]] DirectedCircuits PlanWavelengths(ServerId servers,
+                                               std::uint32_t degree,
+                                               std::uint32_t wavelengths,
+                                               std::vector<double> demand);
+
+/** Wires one-way links for circuits planned for @p context, servers forwarding, and routes them. */
+[[nodiscard]] Fabric BuildDirected(const FabricSpec& spec,
+                                   const FabricContext& context,
+                                   const DirectedCircuits& circuits);
+
+/** DirectedDemand of what the context knows; an AllReduce over all if it knows nothing. */
+[[nodiscard]] std::vector<double> DemandOf(const FabricContext& context);
+
+} // namespace topoopt
+
+#endif // TOPOOPT_CORE_SIPML_H

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "ns3/experiment.h"
+
+#include "ns3/flexnet-run.h"
+#include "ns3/packet-network.h"
+#include "topoopt/core/collectives.h"
+#include "topoopt/core/error.h"
+#include "topoopt/core/topology-kinds.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <set>
+
+namespace topoopt
+{
+
+namespace
+{
+
+namespace fs = std::filesystem;
+
+void
+WriteFile(const fs::path& file, const std::string& text)
+{
+    std::ofstream out(file, std::ios::binary);
+    out << text;
+    if (!out.flush())
+    {
+        throw SpecError(file.string(), std::string("cannot be written: ") + std::strerror(errno));
+    }
+}
+
+void
+MakeDirectory(const fs::path& directory)
+{
+    std::error_code error;
+    fs::create_directories(directory, error);
+    if (error || !fs::is_directory(directory))
+    {
+        throw SpecError(directory.string(),
+                        "found no directory that can be made (" + error.message() +
+                            "), expected a place to write results");
+    }
+}
+
+std::string
+Fixed(double value, int digits)
+{
+    char text[64];
+    std::snprintf(text, sizeof text, "%.*f", digits, value);
+    return text;
+}
+
+/** "1.234 ms": four significant digits and a unit that fits. */
+std::string
+Readable(SimTime time)
+{
+    struct Unit
+    {
+        SimTime size;
+        const char* name;
+    };
+
+    for (const Unit& unit : {Unit{kSecond, "s"},
+                             Unit{kMillisecond, "ms"},
+                             Unit{kMicrosecond, "us"},
+                             Unit{kNanosecond, "ns"}})
+    {
+        if (time >= unit.size)
+        {
+            const double value = static_cast<double>(time) / static_cast<double>(unit.size);
+            return Fixed(value, value < 10 ? 3 : value < 100 ? 2 : 1) + " " + unit.name;
+        }
+    }
+    return std::to_string(time) + " ps";
+}
+
+std::string
+Hex(std::uint64_t value)
+{
+    char text[20];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+    return text;
+}
+
+std::vector<std::pair<std::string, std::string>>
+HeadOf(const Experiment& experiment, const Fabric& fabric)
+{
+    std::vector<std::pair<std::string, std::string>> head{
+        {"topoopt", kVersion},
+        {"format", "1"},
+        {"scenario", experiment.scenario.name},
+        {"seed", std::to_string(experiment.scenario.seed)},
+        {"fabric", fabric.name},
+        {"fidelity", experiment.scenario.engine.fidelity},
+        {"flow", "one message of a collective step or transfer"},
+        {"times", "ps; fct = last byte delivered - handed to the transport"},
+    };
+    if (!experiment.workload.stamp.empty())
+    {
+        head.emplace_back("replay", experiment.workload.stamp);
+    }
+    return head;
+}
+
+/** Payload that the fabric would carry, collectives expanded as they will run. */
+Bytes
+MovedBytes(const Experiment& experiment, const Fabric& fabric, Bytes& packetHops)
+{
+    const CollectiveChoice choice(experiment.scenario.collectives);
+    const TaskGraph& graph = experiment.workload.graph;
+    const Bytes payload = experiment.scenario.engine.mtu - kHeaderBytes;
+    Bytes moved = 0;
+    packetHops = 0;
+    std::vector<CollectiveSend> sends;
+    const auto add = [&](ServerId src, ServerId dst, Bytes bytes, const Path* path) {
+        if (src == dst)
+        {
+            return;
+        }
+        moved += bytes;
+        const std::size_t hops =
+            path != nullptr ? path->size() : fabric.router->Route(src, dst, 0).size();
+        packetHops += hops * std::max<Bytes>(1, (bytes + payload - 1) / payload);
+    };
+    for (const CollectiveCall& call : graph.collectives)
+    {
+        const std::vector<RankId>& members = graph.groups[call.group].members;
+        if (members.size() < 2)
+        {
+            continue;
+        }
+        std::vector<ServerId> servers;
+        for (RankId rank : members)
+        {
+            servers.push_back(experiment.workload.placement[rank]);
+        }
+        const auto program = choice.Build({&call, servers, &fabric});
+        for (std::uint32_t channel = 0; channel < program->Channels(); ++channel)
+        {
+            for (std::uint32_t m = 0; m < members.size(); ++m)
+            {
+                const std::uint32_t steps = program->Steps(channel, m);
+                for (std::uint32_t step = 0; step < steps; ++step)
+                {
+                    program->Step(channel, m, step, sends);
+                    for (const CollectiveSend& send : sends)
+                    {
+                        add(servers[m], servers[send.peer], send.bytes, send.path);
+                    }
+                }
+            }
+        }
+    }
+    for (const TransferCall& call : graph.transfers)
+    {
+        add(experiment.workload.placement[call.src],
+            experiment.workload.placement[call.dst],
+            call.bytes,
+            nullptr);
+    }
+    return moved;
+}
+
+} // namespace
+
+Experiment
+Prepare(const Scenario& scenario)
+{
+    Experiment experiment;
+    experiment.scenario = scenario;
+    (void)FindTransport(scenario.engine.transport, scenario.file + ": engine.transport");
+    (void)CollectiveChoice(scenario.collectives);
+    experiment.workload = LoadWorkload(experiment.scenario);
+    FabricContext context;
+    context.servers = experiment.scenario.servers;
+    context.seed = scenario.seed;
+    context.demand = &experiment.workload.demand;
+    context.fromFile = experiment.workload.fabric.get();
+    std::set<std::string> names;
+    const bool compat = scenario.engine.compat == "flexnet";
+    if (compat && experiment.workload.flexNet == nullptr)
+    {
+        throw SpecError(
+            scenario.workload.place,
+            "workload: found no task graph, expected `taskgraph: FILE` with `compat: flexnet`");
+    }
+    for (const FabricSpec& spec : scenario.fabrics)
+    {
+        Fabric fabric;
+        if (compat)
+        {
+            CheckFlexNetFabric(spec);
+            fabric.kind = spec.kind;
+            fabric.name = spec.name.empty() ? spec.kind : spec.name;
+        }
+        else
+        {
+            fabric = BuildFabric(spec, context);
+        }
+        if (!names.insert(fabric.name).second)
+        {
+            throw SpecError(spec.place,
+                            "fabrics: found two named \"" + fabric.name +
+                                "\", expected distinct names (give one a `name:`)");
+        }
+        experiment.fabrics.push_back(std::move(fabric));
+    }
+    return experiment;
+}
+
+void
+PrintCheck(const Experiment& experiment, std::ostream& out)
+{
+    const TaskGraph& graph = experiment.workload.graph;
+    out << "scenario   " << experiment.scenario.name << ", seed " << experiment.scenario.seed
+        << "\n"
+        << "workload   " << graph.ranks << " ranks on " << experiment.scenario.servers.count
+        << " servers, " << graph.tasks.size() << " tasks, " << graph.collectives.size()
+        << " collectives, " << graph.transfers.size() << " messages, "
+        << experiment.workload.repeats << " iteration(s)\n";
+    for (const std::string& warning : graph.warnings)
+    {
+        out << "warning    " << warning << "\n";
+    }
+    for (const Fabric& fabric : experiment.fabrics)
+    {
+        if (fabric.router == nullptr)
+        {
+            out << "fabric     " << fabric.name << ": by the rules of the released simulator\n";
+            continue;
+        }
+        Bytes packetHops = 0;
+        const Bytes moved = MovedBytes(experiment, fabric, packetHops);
+        packetHops *= experiment.workload.repeats;
+        // A packet-hop of the engine costs about 0.15 us; see the benchmark in tests/perf.
+        out << "fabric     " << fabric.name << ": " << fabric.topology.NodeCount() << " nodes, "
+            << fabric.topology.links.size() << " links, " << moved * experiment.workload.repeats
+            << " B to move, about " << packetHops << " data packet-hops, "
+            << Fixed(static_cast<double>(packetHops) * 1.5e-7, 1) << " s without trains\n";
+    }
+}
+
+bool
+ExperimentResult::Good() const
+{
+    return !interrupted && std::all_of(runs.begin(), runs.end(), [](const RunSummary& run) {
+        return run.complete && run.violations.empty();
+    });
+}
+
+ExperimentResult
+RunExperiment(const Experiment& experiment,
+              const std::string& directory,
+              bool progress,
+              const std::atomic<bool>* interrupt)
+{
+    ExperimentResult result;
+    const fs::path root(directory);
+    if (!directory.empty())
+    {
+        MakeDirectory(root);
+        for (const Fabric& fabric : experiment.fabrics)
+        {
+            MakeDirectory(root / fabric.name);
+        }
+        WriteFile(root / "manifest.yaml",
+                  "# topoopt " + std::string(kVersion) + ", result format 1\n" +
+                      WriteScenario(experiment.scenario, directory));
+    }
+    for (const Fabric& fabric : experiment.fabrics)
+    {
+        if (interrupt != nullptr && interrupt->load())
+        {
+            break;
+        }
+        RunOptions options;
+        options.directory = directory.empty() ? "" : (root / fabric.name).string();
+        options.progress = progress;
+        options.interrupt = interrupt;
+        options.head = HeadOf(experiment, fabric);
+        const std::size_t index = result.runs.size();
+        result.runs.push_back(
+            experiment.scenario.engine.compat == "flexnet"
+                ? RunFlexNetOnFabric(experiment.scenario,
+                                     experiment.workload,
+                                     experiment.scenario.fabrics[index],
+                                     options)
+                : RunOnFabric(experiment.scenario, experiment.workload, fabric, options));
+    }
+    result.interrupted = interrupt != nullptr && interrupt->load();
+    if (!directory.empty())
+    {
+        WriteFile(root / "summary.json", SummaryJson(experiment, result));
+    }
+    return result;
+}
+
+void
+PrintTable(const ExperimentResult& result, std::ostream& out)
+{
+    std::vector<std::vector<std::string>> rows{{"fabric",
+                                                "iteration",
+                                                "FCT p50",
+                                                "FCT p99",
+                                                "FCT max",
+                                                "flows",
+                                                "tax",
+                                                "packet-hops",
+                                                "wall"}};
+    for (const RunSummary& run : result.runs)
+    {
+        std::string iteration = "-";
+        if (!run.iterationTimes.empty())
+        {
+            SimTime sum = 0;
+            for (SimTime time : run.iterationTimes)
+            {
+                sum += time;
+            }
+            iteration = Readable(sum / static_cast<SimTime>(run.iterationTimes.size()));
+        }
+        const std::string flows = run.unfinished == 0 ? std::to_string(run.flows)
+                                                      : std::to_string(run.flows - run.unfinished) +
+                                                            " of " + std::to_string(run.flows);
+        rows.push_back({run.fabric,
+                        iteration,
+                        Readable(run.fctP50),
+                        Readable(run.fctP99),
+                        Readable(run.fctMax),
+                        flows,
+                        Fixed(run.bandwidthTax, 3),
+                        std::to_string(run.packetHops),
+                        Fixed(run.setupSeconds + run.runSeconds, 2) + " s"});
+    }
+    std::vector<std::size_t> widths(rows[0].size());
+    for (const auto& row : rows)
+    {
+        for (std::size_t c = 0; c < row.size(); ++c)
+        {
+            widths[c] = std::max(widths[c], row[c].size());
+        }
+    }
+    for (const auto& row : rows)
+    {
+        for (std::size_t c = 0; c < row.size(); ++c)
+        {
+            const std::string pad(widths[c] - row[c].size(), ' ');
+            out << (c == 0 ? row[c] + pad : "  " + pad + row[c]);
+        }
+        out << "\n";
+    }
+}
+
+std::string
+SummaryJson(const Experiment& experiment, const ExperimentResult& result)
+{
+    nlohmann::ordered_json json;
+    json["topoopt"] = kVersion;
+    json["format"] = 1;
+    json["scenario"] = experiment.scenario.name;
+    json["seed"] = experiment.scenario.seed;
+    json["complete"] = result.Good();
+    json["runs"] = nlohmann::ordered_json::array();
+    for (const RunSummary& run : result.runs)
+    {
+        nlohmann::ordered_json entry;
+        entry["fabric"] = run.fabric;
+        entry["kind"] = run.kind;
+        entry["fidelity"] = run.fidelity;
+        entry["complete"] = run.complete;
+        entry["iteration_time_ps"] = run.iterationTimes;
+        entry["flows"] = run.flows;
+        entry["unfinished"] = run.unfinished;
+        entry["demand_bytes"] = run.demandBytes;
+        entry["wire_bytes"] = run.wireBytes;
+        entry["bandwidth_tax"] = run.bandwidthTax;
+        entry["packet_hops"] = run.packetHops;
+        entry["events"] = run.events;
+        entry["drops"] = run.drops;
+        entry["retransmits"] = run.retransmits;
+        entry["fct_p50_ps"] = run.fctP50;
+        entry["fct_p99_ps"] = run.fctP99;
+        entry["fct_max_ps"] = run.fctMax;
+        entry["max_slowdown"] = run.maxSlowdown;
+        entry["setup_s"] = run.setupSeconds;
+        entry["run_s"] = run.runSeconds;
+        entry["peak_rss_bytes"] = run.peakRssBytes;
+        entry["cost_usd"] = nullptr;
+        if (run.costUsd >= 0)
+        {
+            entry["cost_usd"] = run.costUsd;
+        }
+        entry["fingerprint"] = Hex(run.fingerprint);
+        entry["violations"] = run.violations;
+        entry["waiting"] = run.waiting;
+        json["runs"].push_back(std::move(entry));
+    }
+    return json.dump(2) + "\n";
+}
+
+} // namespace topoopt

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#ifndef TOPOOPT_EXPERIMENT_H
+#define TOPOOPT_EXPERIMENT_H
+
+#include "ns3/fabric-run.h"
+#include "topoopt/core/scenario.h"
+
+#include <atomic>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace topoopt
+{
+
+/** Version in every output. */
+inline constexpr const char* kVersion = "0.1.0";
+
+/** A scenario with everything read and built that a run needs; nothing has been simulated or written. */
+struct Experiment
+{
+    Scenario scenario;
+    Workload workload;
+    std::vector<Fabric>
+        fabrics; ///< of scenario.fabrics, with distinct names; only named under compat
+};
+
+/**
+ * Reads the workload and builds the fabrics of a scenario.
+ * @throws SpecError for everything in the input that would stop a run
+ */
+[[nodiscard]] Experiment Prepare(const Scenario& scenario);
+
+/**
+ * What would run: ranks, operations, bytes, and for each fabric its links and an estimate of packet-hops,
+ * run time and memory, as text.
+ */
+void PrintCheck(const Experiment& experiment, std::ostream& out);
+
+/** Outcome of all runs of a scenario. */
+struct ExperimentResult
+{
+    std::vector<RunSummary> runs;
+    bool interrupted = false;
+
+    /** Every run finished, and no identity was violated. */
+    [[nodiscard]] bool Good() const;
+};
+
+/**
+ * Runs a scenario on each of its fabrics and writes the result directory (design in doc/topoopt.rst).
+ *
+ * @param directory created if needed; "" = nothing is written
+ * @param progress whether to show a line on stderr
+ * @param interrupt set from a signal handler; runs end early and count as incomplete
+ * @throws SpecError if the directory cannot be written, before anything is simulated
+ */
+[[nodiscard]] ExperimentResult RunExperiment(const Experiment& experiment,
+                                             const std::string& directory,
+                                             bool progress,
+                                             const std::atomic<bool>* interrupt);
+
+/** The table at the end of `topoopt run`. */
+void PrintTable(const ExperimentResult& result, std::ostream& out);
+
+/** summary.json. */
+[[nodiscard]] std::string SummaryJson(const Experiment& experiment, const ExperimentResult& result);
+
+} // namespace topoopt
+
+#endif // TOPOOPT_EXPERIMENT_H
