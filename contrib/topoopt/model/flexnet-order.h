@@ -5,8 +5,10 @@
 #include "topoopt/core/ids.h"
 #include "topoopt/core/units.h"
 
+#include <array>
 #include <cstdint>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace topoopt
@@ -38,25 +40,58 @@ struct FlexNetRank
 };
 
 /**
- * Pending events by (time, rank): a 4-ary heap of 16-byte entries over numbered slots, each of which holds
- * at most one event; a slot's event can be moved or taken out. Cost: O(log4 n) comparisons.
+ * Pending events by (time, rank) over numbered slots, each of which holds at most one event; a slot's event
+ * can be moved or taken out.
+ *
+ * Two kinds of storage: a 4-ary heap of 16-byte entries, and lines, one per offset, for events that are due that
+ * long after the event that inserts them. These come in order, so a line is a FIFO. Cost: O(lines) to find
+ * the next one, O(log4 n) comparisons in the heap, O(1) in a line.
  */
 class FlexNetOrder
 {
   public:
-    [[nodiscard]] bool Empty() const
+    struct Entry
     {
-        return m_entries.empty();
+        SimTime time = kNever;
+        std::uint32_t slot = kNoId;
+        std::uint32_t version = 0; ///< in a line: of the slot when it was inserted
+    };
+
+    static constexpr unsigned kHeap = 0; ///< the line number of everything else
+    static constexpr unsigned kMaxLines = 10;
+
+    /** The line of an offset; kHeap if there are too many. */
+    unsigned LineOf(SimTime offset)
+    {
+        for (unsigned line = 1; line < m_lineCount; ++line)
+        {
+            if (m_lines[line].offset == offset)
+            {
+                return line;
+            }
+        }
+        if (m_lineCount == kMaxLines)
+        {
+            return kHeap;
+        }
+        m_lines[m_lineCount].offset = offset;
+        return m_lineCount++;
     }
 
-    [[nodiscard]] SimTime TopTime() const
+    /** The next event; its time is kNever if there is none. */
+    [[nodiscard]] Entry Top() const
     {
-        return m_entries.front().time;
-    }
-
-    [[nodiscard]] std::uint32_t TopSlot() const
-    {
-        return m_entries.front().slot;
+        Entry best = m_entries.empty() ? Entry() : m_entries.front();
+        for (unsigned line = 1; line < m_lineCount; ++line)
+        {
+            const Entry& head = m_lines[line].first;
+            if (head.time <= best.time && head.slot != kNoId &&
+                (head.time < best.time || m_ranks[head.slot] < m_ranks[best.slot]))
+            {
+                best = head;
+            }
+        }
+        return best;
     }
 
     [[nodiscard]] const FlexNetRank& Rank(std::uint32_t slot) const
@@ -69,11 +104,6 @@ class FlexNetOrder
         return slot < m_positions.size() && m_positions[slot] != kNoId;
     }
 
-    [[nodiscard]] SimTime TimeOf(std::uint32_t slot) const
-    {
-        return m_entries[m_positions[slot]].time;
-    }
-
     /** Makes slots 0..count-1 known. */
     void Reserve(std::uint32_t count)
     {
@@ -81,6 +111,7 @@ class FlexNetOrder
         {
             m_positions.resize(count, kNoId);
             m_ranks.resize(count);
+            m_versions.resize(count);
         }
     }
 
@@ -89,8 +120,37 @@ class FlexNetOrder
     {
         Remove(slot);
         m_ranks[slot] = rank;
-        m_entries.push_back({time, slot});
-        Rise(static_cast<std::uint32_t>(m_entries.size() - 1), {time, slot});
+        m_entries.push_back({time, slot, 0});
+        Rise(static_cast<std::uint32_t>(m_entries.size() - 1), m_entries.back());
+    }
+
+    /**
+     * The same for an event that is inserted by the one that is run now.
+     * @pre @p time is now plus the offset of @p line, and this is in order of rank
+     */
+    void SetInLine(unsigned line, std::uint32_t slot, SimTime time, const FlexNetRank& rank)
+    {
+        if (line == kHeap)
+        {
+            Set(slot, time, rank);
+            return;
+        }
+        Remove(slot);
+        m_ranks[slot] = rank;
+        m_positions[slot] = kFirstLine + line;
+        Line& to = m_lines[line];
+        const Entry entry{time, slot, m_versions[slot]};
+        if (to.first.slot == kNoId)
+        {
+            to.first = entry;
+            return;
+        }
+        if (to.tail - to.head == to.ring.size())
+        {
+            to.Grow();
+        }
+        to.ring[to.tail & (to.ring.size() - 1)] = entry;
+        ++to.tail;
     }
 
     void Remove(std::uint32_t slot)
@@ -101,6 +161,16 @@ class FlexNetOrder
             return;
         }
         m_positions[slot] = kNoId;
+        if (hole > kFirstLine)
+        {
+            ++m_versions[slot];
+            Line& from = m_lines[hole - kFirstLine];
+            while (from.first.slot != kNoId && from.first.version != m_versions[from.first.slot])
+            {
+                from.Pop();
+            }
+            return;
+        }
         const Entry last = m_entries.back();
         m_entries.pop_back();
         if (hole == m_entries.size())
@@ -118,10 +188,33 @@ class FlexNetOrder
     }
 
   private:
-    struct Entry
+    /** Positions above this are lines. */
+    static constexpr std::uint32_t kFirstLine = kNoId - 1 - kMaxLines;
+
+    struct Line
     {
-        SimTime time;
-        std::uint32_t slot;
+        SimTime offset = 0;
+        Entry first;
+        std::uint32_t head = 0; ///< after the first
+        std::uint32_t tail = 0;
+        std::vector<Entry> ring = std::vector<Entry>(16); ///< a power of two
+
+        void Pop()
+        {
+            first = head == tail ? Entry() : ring[head++ & (ring.size() - 1)];
+        }
+
+        void Grow()
+        {
+            std::vector<Entry> larger(2 * ring.size());
+            for (std::uint32_t i = 0; head + i != tail; ++i)
+            {
+                larger[i] = ring[(head + i) & (ring.size() - 1)];
+            }
+            tail -= head;
+            head = 0;
+            ring = std::move(larger);
+        }
     };
 
     [[nodiscard]] bool Before(const Entry& a, const Entry& b) const
@@ -180,8 +273,12 @@ class FlexNetOrder
     }
 
     std::vector<Entry> m_entries;
-    std::vector<std::uint32_t> m_positions; ///< by slot; kNoId: has no event
-    std::vector<FlexNetRank> m_ranks;       ///< by slot
+    std::array<Line, kMaxLines> m_lines;
+    unsigned m_lineCount = 1;
+    std::vector<std::uint32_t>
+        m_positions;                       ///< by slot: in the heap, or a line; kNoId: has no event
+    std::vector<std::uint32_t> m_versions; ///< by slot
+    std::vector<FlexNetRank> m_ranks;      ///< by slot
 };
 
 } // namespace topoopt

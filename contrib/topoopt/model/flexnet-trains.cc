@@ -50,6 +50,8 @@ struct FlexNetTrains::Port
     std::uint32_t queueRun = 0; ///< that has an end of transmission pending
     bool waits = false;         ///< for that
     bool running = false;       ///< an arrival; the next one is looked for afterwards
+    unsigned dataLine = 0;
+    unsigned synLine = 0;
     SimTime dataTime = 0;
     SimTime synTime = 0;
     SimTime free = 0; ///< end of the last transmission known
@@ -84,10 +86,13 @@ FlexNetTrains::FlexNetTrains(FlexNetEngine& engine)
     : m_engine(engine),
       m_ports(engine.m_ports.size())
 {
+    m_delayLine = m_order.LineOf(engine.m_config.delay);
     for (std::size_t i = 0; i < m_ports.size(); ++i)
     {
         m_ports[i].dataTime = engine.m_ports[i].dataTime;
         m_ports[i].synTime = engine.m_ports[i].synTime;
+        m_ports[i].dataLine = m_order.LineOf(m_ports[i].dataTime);
+        m_ports[i].synLine = m_order.LineOf(m_ports[i].synTime);
         m_ports[i].limit = engine.m_ports[i].limit;
         m_ports[i].markAbove = engine.m_ports[i].markAbove;
     }
@@ -200,7 +205,8 @@ FlexNetTrains::RunTo(SimTime horizon)
     while (!engine.m_over)
     {
         std::uint32_t slot = 0;
-        if (!m_immediate.empty() && (m_order.Empty() || m_order.TopTime() > engine.m_now))
+        const FlexNetOrder::Entry event = m_order.Top();
+        if (!m_immediate.empty() && event.time > engine.m_now)
         {
             slot = m_immediate.front();
             m_immediate.pop_front();
@@ -209,23 +215,18 @@ FlexNetTrains::RunTo(SimTime horizon)
         }
         else
         {
-            if (m_order.Empty())
-            {
-                return kNever;
-            }
-            const SimTime time = m_order.TopTime();
-            if (time > engine.m_config.stop)
+            if (event.time > engine.m_config.stop)
             {
                 engine.m_now = engine.m_config.stop;
                 engine.m_over = true;
                 break;
             }
-            if (time >= horizon)
+            if (event.time >= horizon)
             {
-                return time;
+                return event.time;
             }
-            slot = m_order.TopSlot();
-            engine.m_now = time;
+            slot = event.slot;
+            engine.m_now = event.time;
             m_current = m_order.Rank(slot);
             BeginEvent(m_current.inserted);
             m_order.Remove(slot);
@@ -533,7 +534,10 @@ FlexNetTrains::Put(std::uint32_t link,
     {
         port.At(port.head + firstRun).byQueue = true;
         port.queueRun = port.head + firstRun;
-        m_order.Set(static_cast<std::uint32_t>(m_ports.size()) + link, now + time, ChildOfNow());
+        m_order.SetInLine(syn ? port.synLine : port.dataLine,
+                          static_cast<std::uint32_t>(m_ports.size()) + link,
+                          now + time,
+                          ChildOfNow());
     }
     if (!pending)
     {
@@ -556,6 +560,11 @@ FlexNetTrains::ScheduleArrival(std::uint32_t link, std::uint32_t index, std::uin
     port.waits = false;
     const SimTime time = run.first + static_cast<SimTime>(offset) * port.dataTime;
     const SimTime before = offset > 0 ? time - port.dataTime : run.before;
+    if (m_follows && before == m_engine.m_now && time - before == port.dataTime)
+    {
+        m_order.SetInLine(port.dataLine, link, time, AfterArrival(port, before));
+        return;
+    }
     m_order.Set(link, time, AfterArrival(port, before));
 }
 
@@ -636,7 +645,7 @@ FlexNetTrains::QueueEvent(std::uint32_t link)
     port.nextRun = port.queueRun;
     port.nextOffset = 0;
     port.waits = false;
-    m_order.Set(link, run.first, ChildOfNow());
+    m_order.SetInLine(m_delayLine, link, run.first, ChildOfNow());
 }
 
 /** Lets the sender know of packets acknowledged .. @p upTo - 1 of a run. Nothing comes of it but numbers. */
@@ -736,7 +745,9 @@ FlexNetTrains::Arrival(std::uint32_t link)
     port.running = false;
     port.nextRun = port.head;
     port.nextOffset = port.arrived;
+    m_follows = true;
     FindNext(link);
+    m_follows = false;
 }
 
 /** Passes over arrivals before now that were no events. */

@@ -107,7 +107,9 @@ class FlexNetTrains
     std::uint64_t m_stamp = 0; ///< of it: grows from event to event
     std::uint64_t m_word = 0;  ///< orders it among events inserted at the same time
     bool m_isArrival = false;
-    Chain m_chain; ///< of the arrival before it
+    Chain m_chain;          ///< of the arrival before it
+    bool m_follows = false; ///< its link looks for the arrival after it
+    unsigned m_delayLine = 0;
     std::uint64_t m_children = 0;
     std::uint64_t m_unresolved = 0; ///< orders that could not be worked out
 };
