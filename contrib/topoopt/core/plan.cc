@@ -542,6 +542,20 @@ ReadPlan(const std::string& file)
     return plan;
 }
 
+Scenario
+ScenarioOf(const Plan& plan)
+{
+    Scenario scenario;
+    scenario.name = plan.name;
+    scenario.file = plan.file;
+    scenario.seed = plan.seed;
+    scenario.servers = plan.servers;
+    scenario.workload = plan.workload;
+    scenario.strategy = plan.strategyOptions;
+    scenario.fabrics = {plan.fabric};
+    return scenario;
+}
+
 Fabric
 PlanFabric(const Plan& plan)
 {

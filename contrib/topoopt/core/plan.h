@@ -54,6 +54,12 @@ struct Plan
 /** @throws SpecError FILE:LINE:COL: key: found, expected */
 [[nodiscard]] Plan ReadPlan(const std::string& file);
 
+/**
+ * A scenario with the plan's job, servers, seed and fabric, for a run: its task graph is PlanTaskGraph(), its
+ * fabric PlanFabric().
+ */
+[[nodiscard]] Scenario ScenarioOf(const Plan& plan);
+
 /** The plan's fabric. @throws SpecError if its cables are not those of the plan (another version wires differently) */
 [[nodiscard]] Fabric PlanFabric(const Plan& plan);
 

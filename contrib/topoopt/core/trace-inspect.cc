@@ -117,49 +117,84 @@ InspectOperaResults(const TraceFile& file)
 
 } // namespace
 
+namespace
+{
+
+/** A file that is no trace of ranks. @return false if it may be one */
+bool
+InspectSingle(const TraceFile& file,
+              const std::map<std::string, std::string>& options,
+              const ServerSpec& servers,
+              TraceSummary& out)
+{
+    Input input(file);
+    const std::string_view head = input.Head();
+    if (ProbeSizeCdf(head))
+    {
+        out = InspectCdf(file);
+    }
+    else if (ProbeRackMatrix(head) || ProbeFbflow(head))
+    {
+        out = InspectMatrix(file);
+    }
+    else if (ProbeHpccTopology(head) || ProbeHtsimTopology(head))
+    {
+        out = InspectTopology(file);
+    }
+    else if (ProbeOperaResults(head))
+    {
+        out = InspectOperaResults(file);
+    }
+    else if (ProbeHpccFlows(head) || ProbeConnectionMatrix(head) || ProbeOperaFlows(head))
+    {
+        out = Summarise(LoadFlowsFile(file, FlowOptions::Parse(options), servers));
+    }
+    else
+    {
+        return false;
+    }
+    return true;
+}
+
+/** Takes `servers` out of the options. */
+ServerSpec
+TakeServers(std::map<std::string, std::string>& options)
+{
+    ServerSpec servers;
+    const std::map<std::string, std::string> none;
+    OptionReader(options, none).Number("servers", servers.count, 1, 1000000);
+    options.erase("servers");
+    return servers;
+}
+
+} // namespace
+
 TraceSummary
 InspectFile(const std::string& path, const std::map<std::string, std::string>& options)
 {
     std::map<std::string, std::string> rest = options;
-    ServerSpec servers;
-    {
-        const std::map<std::string, std::string> none;
-        OptionReader reader(options, none);
-        reader.Number("servers", servers.count, 1, 1000000);
-        rest.erase("servers");
-    }
+    const ServerSpec servers = TakeServers(rest);
     std::error_code error;
-    if (std::filesystem::is_regular_file(path, error))
+    TraceSummary out;
+    if (std::filesystem::is_regular_file(path, error) &&
+        InspectSingle({path, UINT32_MAX, nullptr}, rest, servers, out))
     {
-        const TraceFile file{path, UINT32_MAX, nullptr};
-        bool flows = false;
-        {
-            Input input(file);
-            const std::string_view head = input.Head();
-            if (ProbeSizeCdf(head))
-            {
-                return InspectCdf(file);
-            }
-            if (ProbeRackMatrix(head) || ProbeFbflow(head))
-            {
-                return InspectMatrix(file);
-            }
-            if (ProbeHpccTopology(head) || ProbeHtsimTopology(head))
-            {
-                return InspectTopology(file);
-            }
-            if (ProbeOperaResults(head))
-            {
-                return InspectOperaResults(file);
-            }
-            flows = ProbeHpccFlows(head) || ProbeConnectionMatrix(head) || ProbeOperaFlows(head);
-        }
-        if (flows)
-        {
-            return Summarise(LoadFlows(path, FlowOptions::Parse(rest), servers, 1));
-        }
+        return out;
     }
     return Summarise(LoadTrace(path, TraceOptions::Parse(rest)));
+}
+
+TraceSummary
+InspectFiles(const std::vector<TraceFile>& files, const std::map<std::string, std::string>& options)
+{
+    std::map<std::string, std::string> rest = options;
+    const ServerSpec servers = TakeServers(rest);
+    TraceSummary out;
+    if (files.size() == 1 && InspectSingle(files[0], rest, servers, out))
+    {
+        return out;
+    }
+    return Summarise(LoadTraceFiles(files, TraceOptions::Parse(rest)));
 }
 
 } // namespace topoopt

@@ -59,7 +59,7 @@ struct TraceOptions
     std::string ranksMap;
 
     /**
-     * Reads the options; a key starting with a name in @p others is left to another reader.
+     * Reads the options; whatever is not among the keys above is an error.
      * @param places option -> place for messages; may lack entries
      * @throws SpecError for an unknown key (with the nearest known one) or a bad value
      */
