@@ -129,6 +129,31 @@ class Reproduce(ProgramTest):
         self.assertIn("no point of rates is done that completion, link_load could be drawn from", page)
         self.assertIn("empty=no point", (self.out / "figures" / "1" / "iteration.csv").read_text())
 
+    def test_costs(self) -> None:
+        self.write(
+            "figures.yaml",
+            """
+version: 1
+figures:
+  - id: "c"
+    title: Costs
+    costs: {servers: [16, 128], links: [4x100Gbps], fabrics: [topoopt, ideal-switch]}
+    pictures: [{sweep: costs, x: servers.count, y: cost_usd, name: cost}]
+    published:
+      - {what: ideal over topoopt, value: 3.2, tag: "[thesis-abs]",
+         ours: {sweep: costs, measure: cost_usd, of: {fabric: ideal-switch}, over: {fabric: topoopt}, reduce: mean}}
+      - {what: the same, value: 3.2, tag: "[thesis-abs]",
+         ours: {sweep: costs, measure: ratio_to_topoopt, where: {fabric: ideal-switch}}}
+""",
+        )
+        self.assertEqual(self.reproduce("c")[0], 0)
+        facts = self.facts()[0]
+        self.assertEqual((facts["done"], facts["points"]), (2, 2))
+        first, second = (row["ours"] for row in facts["comparisons"])
+        self.assertAlmostEqual(first, second, 9)
+        self.assertGreater(first, 1)
+        self.assertIn("figures/c/cost.pdf", facts["files"])
+
     def test_bad_input(self) -> None:
         for words, text, found in (
             (["3"], FIGURES, "found figure '3', expected one of 1, 2, all or list"),
@@ -157,6 +182,7 @@ class Paper(unittest.TestCase):
         for figure in definitions.figures.values():
             entries = list(figure.pictures) + [row["ours"] for row in figure.published if "ours" in row]
             grids = {name: reproduce.load_yaml(PAPER / f"{name}.yaml")["grid"] for name in figure.sweeps}
+            grids["costs"] = {"servers.count": figure.costs.get("servers")}
             for entry in entries:
                 grid = grids[entry["sweep"]]
                 conditions = {**entry.get("where", {}), **entry.get("of", {}), **entry.get("over", {})}
