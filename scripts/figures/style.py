@@ -51,12 +51,12 @@ KINDS = [
     "fat-tree",
     "ideal-switch",
     "expander",
-    "oversub-fat-tree",
-    "sip-ml",
+    "oversubscribed-fat-tree",
+    "sipml-ring",
     "ocs-reconfig",
     "leaf-spine",
+    "sipml-ocs",
     "torus",
-    "ring",
 ]
 
 
