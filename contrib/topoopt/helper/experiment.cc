@@ -185,6 +185,18 @@ Prepare(const Scenario& scenario)
     context.fromFile = experiment.workload.fabric.get();
     std::set<std::string> names;
     const bool compat = scenario.engine.compat == "flexnet";
+    if (scenario.engine.fidelity == "ns3")
+    {
+        throw SpecError(
+            scenario.file,
+            "engine.fidelity: found ns3, which this version cannot run; expected packet or flow");
+    }
+    if (compat && scenario.engine.fidelity != "packet")
+    {
+        throw SpecError(scenario.file,
+                        "engine.fidelity: found " + scenario.engine.fidelity +
+                            ", expected packet with `compat: flexnet`");
+    }
     if (compat && experiment.workload.flexNet == nullptr)
     {
         throw SpecError(
@@ -285,14 +297,20 @@ RunExperiment(const Experiment& experiment,
         options.progress = progress;
         options.interrupt = interrupt;
         options.head = HeadOf(experiment, fabric);
-        const std::size_t index = result.runs.size();
-        result.runs.push_back(
-            experiment.scenario.engine.compat == "flexnet"
-                ? RunFlexNetOnFabric(experiment.scenario,
-                                     experiment.workload,
-                                     experiment.scenario.fabrics[index],
-                                     options)
-                : RunOnFabric(experiment.scenario, experiment.workload, fabric, options));
+        const Scenario& scenario = experiment.scenario;
+        if (scenario.engine.compat == "flexnet")
+        {
+            const FabricSpec& spec = scenario.fabrics[result.runs.size()];
+            result.runs.push_back(RunFlexNetOnFabric(scenario, experiment.workload, spec, options));
+        }
+        else if (scenario.engine.fidelity == "flow")
+        {
+            result.runs.push_back(RunFluidOnFabric(scenario, experiment.workload, fabric, options));
+        }
+        else
+        {
+            result.runs.push_back(RunOnFabric(scenario, experiment.workload, fabric, options));
+        }
     }
     result.interrupted = interrupt != nullptr && interrupt->load();
     if (!directory.empty())

@@ -77,6 +77,15 @@ struct RunOptions
                                      const Fabric& fabric,
                                      const RunOptions& options);
 
+/**
+ * The same by fluid flows (`engine.fidelity: flow`): max-min fair rates instead of packets, core/flow-sim.h. A flow's
+ * ideal is that of the packet engine; the model is coarser, so a slowdown may be a little below 1.
+ */
+[[nodiscard]] RunSummary RunFluidOnFabric(const Scenario& scenario,
+                                          const Workload& workload,
+                                          const Fabric& fabric,
+                                          const RunOptions& options);
+
 } // namespace topoopt
 
 #endif // TOPOOPT_FABRIC_RUN_H
