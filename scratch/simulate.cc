@@ -119,9 +119,9 @@ Run(const Command& command, const Arguments& arguments)
         {
             std::cerr << run.fabric << ": not complete: " << run.unfinished << " of " << run.flows
                       << " flows unfinished"
-                      << (result.interrupted
-                              ? " (interrupted)"
-                              : ", stop time " + FormatTime(experiment.scenario.stop))
+                      << (result.interrupted ? " (interrupted)"
+                          : run.stalled      ? " and nothing moves any more"
+                                        : ", stop time " + FormatTime(experiment.scenario.stop))
                       << "; waiting:\n";
             for (const std::string& line : run.waiting)
             {

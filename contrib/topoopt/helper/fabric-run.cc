@@ -452,6 +452,10 @@ RunOnFabric(const Scenario& scenario,
     }
     const NetworkTotals totals = network->Totals();
     summary.complete = executor.Done() && totals.unfinished == 0;
+    // Stopped before the stop time by nobody: packets go round and round, or nothing is left that could happen.
+    const bool interrupted = options.interrupt != nullptr && options.interrupt->load();
+    summary.stalled =
+        !summary.complete && !interrupted && (network->Stalled() || network->Now() < scenario.stop);
     if (!summary.complete)
     {
         summary.waiting = executor.DescribeWaiting(kWaitingLines);

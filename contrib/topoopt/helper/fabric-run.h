@@ -52,6 +52,7 @@ struct RunSummary
     SimTime fctMax = 0;
     double maxSlowdown = 0;
     bool complete = false;
+    bool stalled = false;                ///< nothing moved any more
     std::vector<std::string> violations; ///< of the physics check
     std::vector<std::string> waiting;    ///< if not complete: who waits for what
 };
