@@ -171,7 +171,7 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> N
             keys = sorted(points, key=place.__getitem__)
             means = np.array([np.mean(points[key]) for key in keys]) / scale
             total = sum(len(p.get(fabric, {}).get(key, [])) for p in series.values() for key in place)
-            label = f"{fabric} (n = {total} iterations)"
+            label = f"{fabric} (n = {total} values)"
             spots = np.array([place[key] for key in keys])
             low = np.array([min(points[key]) for key in keys]) / scale
             high = np.array([max(points[key]) for key in keys]) / scale
