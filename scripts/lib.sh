@@ -25,12 +25,12 @@ install_packages()
         "${missing[@]}" >&2
 }
 
-# Configures a preset once; afterwards ninja notices by itself when CMake must run again.
+# Configures a preset, again if the presets changed; for all else ninja notices by itself when CMake must run.
 configure()
 {
     local preset=$1
     shift
-    if [ ! -f "build/$preset/build.ninja" ]; then
+    if [ ! -f "build/$preset/build.ninja" ] || [ CMakePresets.json -nt "build/$preset/build.ninja" ]; then
         cmake --preset "$preset" "$@" >&2
     fi
 }

@@ -32,7 +32,7 @@ def panels(run: Run) -> dict[str, np.ndarray]:
     if run.flows.rows:
         kinds = run.flows.word("kind")
         reduce = np.isin(kinds.codes, [i for i, kind in enumerate(kinds.names) if is_allreduce(kind)])
-        if reduce.any() and not reduce.all():
+        if len(reduce):
             result["AllReduce"] = flow_matrix(run, np.flatnonzero(reduce))
             result["other than AllReduce"] = flow_matrix(run, np.flatnonzero(~reduce))
     result["direct links"] = run.matrix("link")
@@ -43,6 +43,12 @@ def traffic_matrix(runs: Sequence[Run], _: dict[str, Look], writer: Writer) -> N
     """A column of panels per run, a row per part of the traffic; white = no byte."""
     header = ["run", "part", "src_server", "dst_server", "bytes"]
     all_panels = {run.label: panels(run) for run in runs}
+    if not any({"AllReduce", "other than AllReduce"} <= set(part) for part in all_panels.values()):
+        # Where no run has both, these would repeat the demand.
+        all_panels = {
+            label: {name: matrix for name, matrix in part.items() if "AllReduce" not in name}
+            for label, part in all_panels.items()
+        }
     names = list(dict.fromkeys(name for part in all_panels.values() for name in part))
     names.sort(key=["demand", "AllReduce", "other than AllReduce", "direct links"].index)
     if not names:

@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
-from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: E402
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: E402
 
 from topoopt_results import Run  # noqa: E402
 
@@ -51,12 +51,12 @@ KINDS = [
     "fat-tree",
     "ideal-switch",
     "expander",
-    "oversub-fat-tree",
-    "sip-ml",
+    "oversubscribed-fat-tree",
+    "sipml-ring",
     "ocs-reconfig",
     "leaf-spine",
+    "sipml-ocs",
     "torus",
-    "ring",
 ]
 
 
@@ -162,11 +162,14 @@ def count_text(finished: int, total: int, what: str = "flows") -> str:
 
 
 def plain_log_axis(axis: Any) -> None:
-    """Labels 0.1, 1, 10, 1000 in place of powers of ten while they stay short."""
+    """Labels 0.1, 1, 10, 1000 in place of powers of ten while they stay short; 1, 2, 5 where there are few decades."""
 
     def label(value: float, _: int) -> str:
-        return f"{value:g}" if 1e-3 <= value < 1e5 else f"$10^{{{round(np.log10(value))}}}$"
+        return f"{value:g}" if 1e-3 <= value < 1e5 else f"$10^{{{np.log10(value):g}}}$"
 
+    low, high = sorted(axis.get_view_interval())
+    if low > 0 and high < 100 * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(FuncFormatter(label))
     axis.set_minor_formatter(NullFormatter())
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """P9: a measure against a parameter, one curve per fabric, from the table that `topoopt sweep` writes.
 
-sweep.csv: `# key=value` lines, a header, a row per point and fabric. The columns before `fabric` are parameters (values with
-their units, as in the scenario), `fabric` and `status` follow, then measures named as in summary.json. Rows whose status is
-not `done` are left out and counted.
+sweep.csv: a header, a row per point, fabric and iteration. The columns between `point` and `fabric` are parameters (values with
+their units, as in the scenario), those after it measures named as in summary.json. Where there is a column `status`, rows that
+are not `done` are left out and counted.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 
 from figures.style import (
     Writer,
@@ -62,7 +64,7 @@ def read_sweep(path: Path) -> Sweep:
             raise ResultError(f"{path}:{number}: found {len(row)} fields, expected {len(header)}")
     place = header.index("fabric")
     parameters = [name for name in header[:place] if name not in NOT_PARAMETERS]
-    measures = [name for name in header[place + 1 :] if name != "status"]
+    measures = [name for name in header[place + 1 :] if name not in ("status", "iteration")]
     return Sweep(path, parameters, measures, [dict(zip(header, row)) for row in table[1:]])
 
 
@@ -89,6 +91,28 @@ def _axis(values: list[str]) -> tuple[dict[str, float], str, bool]:
     if all(found.values()) and len(units) == 1:
         return {text: pair[0] for text, pair in found.items() if pair}, units.pop(), True
     return {text: float(i) for i, text in enumerate(distinct)}, "", False
+
+
+def _draw_series(
+    ax: Axes,
+    spots: np.ndarray,
+    means: np.ndarray,
+    span: tuple[np.ndarray, np.ndarray],
+    look: Look,
+    label: str,
+    bar: tuple[int, int] | None,
+) -> None:
+    """A curve, or, for a parameter that is a word, bars; `bar` is (which, of how many) within a group."""
+    if bar is None:
+        ax.plot(spots, means, color=look.colour, linestyle=look.dash, marker=look.marker, label=label)
+    else:
+        width = 0.8 / bar[1]
+        spots = spots + (bar[0] - (bar[1] - 1) / 2) * width
+        face = to_rgba(look.colour, 0.45)
+        ax.bar(spots, means, width, facecolor=face, edgecolor=look.colour, hatch=look.hatch, linewidth=0.8, label=label)
+    if (span[1] > span[0]).any():
+        spread = [means - span[0], span[1] - means]
+        ax.errorbar(spots, means, yerr=spread, linestyle="none", color=look.colour, linewidth=0.6, capsize=1.5)
 
 
 def select(data: Sweep, where: dict[str, str]) -> Sweep:
@@ -136,35 +160,30 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> N
     slots = kind_slots({fabric: fabric for fabric in fabrics})
     looks = {f: Look(PALETTE[s], DASHES[s], MARKERS[s], HATCHES[s]) for f, s in slots.items()}
     panels = list(series)[:MAX_PANELS]
-    legend_height = 0.13 * len(fabrics) + 0.3
+    legend_height = 0.13 * len(fabrics) + (0.3 if panels[0] else 0.12)
     foot = 0.5 if len(done) < len(data.rows) or len(series) > len(panels) else 0.38
     height = 1.5 * len(panels) + legend_height + foot
     figure, grid = framed_figure(height, (0.5, foot, 0.1, legend_height), nrows=len(panels), sharex=True, squeeze=False)
     figure.subplots_adjust(hspace=0.2)
     for ax, panel in zip(grid[:, 0], panels):
-        for fabric in fabrics:
+        for number, fabric in enumerate(fabrics):
             points = series[panel].get(fabric, {})
             keys = sorted(points, key=place.__getitem__)
             means = np.array([np.mean(points[key]) for key in keys]) / scale
             total = sum(len(p.get(fabric, {}).get(key, [])) for p in series.values() for key in place)
-            look = looks[fabric]
-            spots = [place[key] for key in keys]
-            label = f"{fabric} (n = {total} runs)"
-            ax.plot(spots, means, color=look.colour, linestyle=look.dash, marker=look.marker, label=label)
-            spread = [
-                [m - min(points[k]) / scale for k, m in zip(keys, means)],
-                [max(points[k]) / scale - m for k, m in zip(keys, means)],
-            ]
-            if np.any(spread):
-                ax.errorbar(
-                    spots, means, yerr=np.abs(spread), linestyle="none", color=look.colour, linewidth=0.6, capsize=1.5
-                )
+            label = f"{fabric} (n = {total} iterations)"
+            spots = np.array([place[key] for key in keys])
+            low = np.array([min(points[key]) for key in keys]) / scale
+            high = np.array([max(points[key]) for key in keys]) / scale
+            _draw_series(
+                ax, spots, means, (low, high), looks[fabric], label, None if numeric else (number, len(fabrics))
+            )
         values = np.array([np.mean(v) for points in series[panel].values() for v in points.values()])
-        if (values > 0).all() and values.max() > 3 * values.min():
+        if numeric and (values > 0).all() and values.max() > 10 * values.min():
             ax.set_yscale("log")
             plain_log_axis(ax.yaxis)
         elif (values > 0).all():
-            ax.set_ylim(0, None)
+            ax.set_ylim(0, 1.08 * values.max() / scale)
         ax.set_ylabel(f"{name.replace('_', ' ')}" + (f" [{y_unit}]" if y_unit else ""))
         if panel:
             ax.set_title(panel, loc="left", pad=2)

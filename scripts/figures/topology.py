@@ -150,7 +150,8 @@ def topology(runs: Sequence[Run], _: dict[str, Look], writer: Writer) -> None:
     handles = [Line2D([], [], color=_ring_colour(k), linestyle=_ring_dash(k), label=f"ring {k}") for k in rings[:8]]
     if any(link.mp for run in drawn for link in run.topology.links):
         handles.append(Line2D([], [], color="black", linewidth=1.8, label="MP link"))
-    handles.append(Line2D([], [], color="#999999", linewidth=0.8, label="other link"))
+    if any(link.ring is None and not link.mp for run in drawn for link in run.topology.links):
+        handles.append(Line2D([], [], color="#999999", linewidth=0.8, label="other link"))
     figure.legend(handles=handles, loc="lower center", ncol=3, columnspacing=1.2)
     writer.picture("topology", figure)
     rows = (

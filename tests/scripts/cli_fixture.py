@@ -19,10 +19,6 @@ def ready():
     if not os.path.exists(PROGRAM):
         print("TOPOOPT names no program")
         sys.exit(77)
-    run = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, check=False)
-    if run.returncode == 2 and not run.stdout + run.stderr:
-        print("the program has no commands yet")
-        sys.exit(77)
 
 
 def basic_trace(ranks, elements=4096, name="all_to_all"):
@@ -57,7 +53,7 @@ class ProgramTest(unittest.TestCase):
     """Each test has an empty directory of its own below the build tree, self.dir."""
 
     def setUp(self):
-        self.dir = os.path.join(os.getcwd(), type(self).__module__.strip("_") + "-files", self.id().split(".")[-1])
+        self.dir = os.path.join(os.getcwd(), os.path.basename(sys.argv[0]) + "-files", self.id().split(".")[-1])
         shutil.rmtree(self.dir, ignore_errors=True)
         os.makedirs(self.dir)
 

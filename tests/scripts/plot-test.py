@@ -422,5 +422,38 @@ class Pictures(Scratch):
             self.refuse(directory, found=found)
 
 
+PROGRAM = os.environ.get("TOPOOPT", "")
+
+
+@unittest.skipUnless(os.access(PROGRAM, os.X_OK), "no program in TOPOOPT")
+class Program(Scratch):
+    """What the program itself writes: its numbers and ours agree."""
+
+    def test_quickstart(self) -> None:
+        results = self.dir / "results"
+        command = [PROGRAM, "run", SOURCE / "scenarios" / "quickstart.yaml", "-o", results, "--quiet"]
+        subprocess.run(command, check=True, capture_output=True)
+        summary = json.loads((results / "summary.json").read_text())
+        out = self.draw(results)
+        self.assertLessEqual(PICTURES, {path.stem for path in out.glob("*.png")})
+        for path in out.glob("*.csv"):
+            self.assertNotIn("# empty", path.read_text(), path.name)
+        rows = {row["run"]: row for row in rows_of(out / "tail_table.csv") if row["flows"] == "all flows"}
+        bounds = {row["run"]: float(row["bound_ps"]) for row in rows_of(out / "completion.csv")}
+        for run in summary["runs"]:
+            own = rows[run["fabric"]]
+            self.assertEqual(float(own["fct_ps_max"]), run["fct_max_ps"])
+            # The program may keep percentiles in bins of a per cent.
+            for percent in ("p50", "p99"):
+                self.assertAlmostEqual(float(own[f"fct_ps_{percent}"]) / run[f"fct_{percent}_ps"], 1, 1)
+            self.assertGreaterEqual(float(own["slowdown_p50"]), 1)
+            self.assertLessEqual(bounds[run["fabric"]], min(run["iteration_time_ps"]))
+        for run in read_results([results]):
+            self.assertEqual(run.demand.sum(), run.summary["demand_bytes"])
+            for operation, bound in operation_bounds(run).items():
+                taken = run.ops.number("duration_ps")[run.ops.number("op_id") == operation]
+                self.assertLessEqual(bound, taken[0])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -402,9 +402,9 @@ CompareTrainsOnAndOff(std::uint64_t seed)
         {
             for (const MessageRecord& r : harness.network->Unfinished())
             {
-                ADD_FAILURE() << "message " << r.id << " of " << r.message.bytes << " B over " << r.hops
-                              << " hops has " << r.delivered << " B after " << r.retransmits
-                              << " retransmissions";
+                ADD_FAILURE() << "message " << r.id << " of " << r.message.bytes << " B over "
+                              << r.hops << " hops has " << r.delivered << " B after "
+                              << r.retransmits << " retransmissions";
             }
         }
         for (const MessageRecord& r : harness.records)

@@ -55,6 +55,22 @@ RateOfServer(const Fabric& fabric)
     return bps;
 }
 
+/** Gains of the fluid simulator that are smaller may be losses on packets. */
+double
+Margin(const SearchProblem& problem)
+{
+    return problem.confirm ? 0.0 : 0.003;
+}
+
+/** A strategy on a fabric, with its estimate. */
+struct Candidate
+{
+    Strategy strategy;
+    Fabric fabric;
+    Demand demand;
+    double ms = 0;
+};
+
 SearchResult
 SearchGrid(const SearchProblem& problem, const Strategy& start, const SearchOptions& options)
 {
@@ -72,7 +88,7 @@ SearchGrid(const SearchProblem& problem, const Strategy& start, const SearchOpti
         return DemandOf(graph, BlockPlacement(graph.ranks, problem.servers));
     };
     result.strategy = start;
-    result.demand = demandOf(start);
+    result.demand = problem.startDemand != nullptr ? *problem.startDemand : demandOf(start);
     result.fabric = problem.topology(result.demand);
     result.topologies = 1;
     result.startMs = ConfirmedMs(problem, start, result.fabric);
@@ -97,7 +113,7 @@ SearchGrid(const SearchProblem& problem, const Strategy& start, const SearchOpti
         Fabric fabric = options.fixedTopology ? result.fabric : problem.topology(demand);
         result.topologies += options.fixedTopology ? 0 : 1;
         round.confirmedMs = ConfirmedMs(problem, candidate.strategy, fabric);
-        round.better = round.confirmedMs < result.confirmedMs;
+        round.better = round.confirmedMs < result.confirmedMs * (1 - Margin(problem));
         round.accepted = round.better ? 1 : 0;
         const HybridOptions& h = candidate.options;
         round.strategy = "tensor " + std::to_string(h.tensor) + ", pipeline " +
@@ -262,7 +278,7 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
                              problem.estimate);
     judge.Set(start);
     result.strategy = start;
-    result.demand = judge.CurrentDemand();
+    result.demand = problem.startDemand != nullptr ? *problem.startDemand : judge.CurrentDemand();
     result.fabric = problem.topology(result.demand);
     result.topologies = 1;
     judge.SetFabric(result.fabric);
@@ -273,10 +289,11 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
     const std::uint32_t rounds = std::max(1U, options.rounds);
     const std::uint32_t perChain = options.budget / rounds / std::max(1U, options.restarts);
     std::uint32_t without = 0;
-    // Where the next round's walks begin: not always the best, so that a promising pair may ripen.
     for (std::uint32_t r = 1; r <= rounds && options.budget > 0 && !Interrupted(options); ++r)
     {
+        // Every second chain first looks for another pair of strategy and topology, then walks there.
         std::vector<WalkResult> found(options.restarts);
+        std::vector<JointResult> joint(options.restarts);
         std::vector<std::exception_ptr> errors(options.restarts);
         std::atomic<std::uint32_t> next{0};
         const auto work = [&] {
@@ -284,7 +301,7 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
             {
                 try
                 {
-                    Rng rng(Mix64(options.seed, Mix64(r, chain)), "walk");
+                    Rng rng(Mix64(options.seed, Mix64(r + options.firstRound, chain)), "walk");
                     IterationEstimator estimator(*problem.model,
                                                  *problem.times,
                                                  problem.servers,
@@ -292,7 +309,24 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
                                                  problem.estimate);
                     estimator.SetFabric(result.fabric);
                     estimator.Set(result.strategy);
-                    found[chain] = Walk(estimator, space, problem, options, perChain, rng);
+                    std::uint32_t left = perChain;
+                    const std::uint32_t coarse = perChain / 8;
+                    if (chain % 2 == 1 && !options.fixedTopology && coarse > 0)
+                    {
+                        JointWalk(estimator,
+                                  space,
+                                  problem,
+                                  options,
+                                  result.fabric,
+                                  result.demand,
+                                  coarse,
+                                  rng,
+                                  joint[chain]);
+                        left -= coarse;
+                    }
+                    found[chain] = Walk(estimator, space, problem, options, left, rng);
+                    found[chain].proposals += joint[chain].walk.proposals;
+                    found[chain].accepted += joint[chain].walk.accepted;
                 }
                 catch (...)
                 {
@@ -318,49 +352,70 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
             }
         }
 
-        // Comm x Topo: a topology for each chain's demand, and the old one.
+        // Comm x Topo: each chain's best on the topology where it was found and on one for its demand.
         SearchRound round;
-        round.round = r;
-        round.estimateMs = -1;
-        Strategy strategy;
-        Fabric fabric;
-        Demand demand;
-        for (const WalkResult& walk : found)
+        round.round = r + options.firstRound;
+        std::vector<Candidate> candidates;
+        for (std::size_t chain = 0; chain < found.size(); ++chain)
         {
+            const WalkResult& walk = found[chain];
+            const bool moved = joint[chain].topologies > 0;
+            result.topologies += joint[chain].topologies;
             round.proposals += walk.proposals;
             round.accepted += walk.accepted;
-            if (round.estimateMs < 0 || walk.ms < round.estimateMs)
+            Candidate there{walk.strategy,
+                            moved ? joint[chain].fabric : result.fabric,
+                            moved ? joint[chain].demand : result.demand,
+                            walk.ms};
+            if (!options.fixedTopology)
             {
-                round.estimateMs = walk.ms;
-                strategy = walk.strategy;
-                fabric = result.fabric;
-                demand = result.demand;
+                judge.Set(walk.strategy);
+                Candidate own;
+                own.strategy = walk.strategy;
+                own.demand = judge.CurrentDemand();
+                own.fabric = problem.topology(own.demand);
+                ++result.topologies;
+                judge.SetFabric(own.fabric);
+                own.ms = judge.Run();
+                judge.SetFabric(result.fabric); // `own` moves
+                if (own.ms < there.ms)
+                {
+                    there = std::move(own);
+                }
             }
-            if (options.fixedTopology)
-            {
-                continue;
-            }
-            judge.Set(walk.strategy);
-            Demand own = judge.CurrentDemand();
-            Fabric made = problem.topology(own);
-            ++result.topologies;
-            judge.SetFabric(made);
-            const double ms = judge.Run();
-            if (ms < round.estimateMs)
-            {
-                round.estimateMs = ms;
-                strategy = walk.strategy;
-                fabric = made;
-                demand = std::move(own);
-            }
-            judge.SetFabric(result.fabric); // `made` ends here
+            candidates.push_back(std::move(there));
         }
         result.proposals += round.proposals;
-        const bool changed =
-            !(strategy.operators == result.strategy.operators) ||
-            DescribeTopology(fabric.topology) != DescribeTopology(result.fabric.topology);
-        round.confirmedMs = changed ? ConfirmedMs(problem, strategy, fabric) : result.confirmedMs;
-        round.better = round.confirmedMs < result.confirmedMs;
+        std::stable_sort(candidates.begin(),
+                         candidates.end(),
+                         [](const Candidate& a, const Candidate& b) { return a.ms < b.ms; });
+        // The estimate errs by a few percent, so that its second choice may be the better one.
+        std::size_t best = 0;
+        round.confirmedMs = -1;
+        for (std::size_t c = 0; c < std::min<std::size_t>(2, candidates.size()); ++c)
+        {
+            const Candidate& candidate = candidates[c];
+            if (c > 0 && (candidate.ms > 1.05 * candidates[0].ms ||
+                          candidate.strategy.operators == candidates[0].strategy.operators))
+            {
+                break;
+            }
+            const bool changed = !(candidate.strategy.operators == result.strategy.operators) ||
+                                 DescribeTopology(candidate.fabric.topology) !=
+                                     DescribeTopology(result.fabric.topology);
+            const double ms = changed ? ConfirmedMs(problem, candidate.strategy, candidate.fabric)
+                                      : result.confirmedMs;
+            if (round.confirmedMs < 0 || ms < round.confirmedMs)
+            {
+                round.confirmedMs = ms;
+                best = c;
+            }
+        }
+        Strategy strategy = std::move(candidates[best].strategy);
+        Fabric fabric = std::move(candidates[best].fabric);
+        Demand demand = std::move(candidates[best].demand);
+        round.estimateMs = candidates[best].ms;
+        round.better = round.confirmedMs < result.confirmedMs * (1 - Margin(problem));
         round.strategy = Summary(*problem.model, strategy);
         round.topology = DescribeTopology(fabric.topology);
         if (round.better)
@@ -379,7 +434,7 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
         }
         Log(options, round);
         result.rounds.push_back(std::move(round));
-        if (without >= 2)
+        if (without >= 3)
         {
             break;
         }

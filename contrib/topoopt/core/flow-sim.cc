@@ -472,9 +472,8 @@ class FluidRun
     {
         if (m_rates.Dirty() && m_solveAt == kNever)
         {
-            m_solveAt = m_lastSolve == kNever
-                            ? m_now
-                            : std::max(m_now, m_lastSolve + m_options.quantum);
+            m_solveAt =
+                m_lastSolve == kNever ? m_now : std::max(m_now, m_lastSolve + m_options.quantum);
             m_events.push({m_solveAt, EventKind::Solve, 0, 0});
         }
     }

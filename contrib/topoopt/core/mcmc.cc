@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <utility>
 
 namespace topoopt
@@ -81,11 +82,83 @@ Walk(IterationEstimator& estimator,
     return result;
 }
 
+void
+JointWalk(IterationEstimator& estimator,
+          const SearchSpace& space,
+          const SearchProblem& problem,
+          const SearchOptions& options,
+          const Fabric& start,
+          const Demand& startDemand,
+          std::uint32_t budget,
+          Rng& rng,
+          JointResult& result)
+{
+    const std::uint32_t ranks = problem.servers * problem.ranksPerServer;
+    Strategy strategy = estimator.Current();
+    Fabric fabric = start;
+    double current = estimator.Run();
+    result.walk.strategy = strategy;
+    result.walk.ms = current;
+    result.fabric = start;
+    result.demand = startDemand;
+    for (; result.walk.proposals < budget && !Interrupted(options); ++result.walk.proposals)
+    {
+        const double share = static_cast<double>(result.walk.proposals) / std::max(1U, budget);
+        const double temperature = 4 * options.temperature * std::pow(0.02, share);
+        const SearchMove move = space.ProposeCoarse(estimator.Current(), rng);
+        const double chance = rng.Uniform();
+        if (move.empty())
+        {
+            continue;
+        }
+        const SearchMove undo = Apply(estimator, move);
+        if (!options.ignoreMemory &&
+            !MemoryOf(*problem.model, estimator.Current(), ranks, problem.times->GetDevice())
+                 .Fits())
+        {
+            (void)Apply(estimator, undo);
+            continue;
+        }
+        Demand demand = estimator.CurrentDemand();
+        Fabric own;
+        {
+            std::unique_lock<std::mutex> lock;
+            if (problem.estimate.mutex != nullptr)
+            {
+                lock = std::unique_lock<std::mutex>(*problem.estimate.mutex);
+            }
+            own = problem.topology(demand);
+        }
+        ++result.topologies;
+        estimator.SetFabric(own);
+        const double ms = estimator.Run();
+        if (ms > current && chance >= std::exp(-(ms / current - 1) / temperature))
+        {
+            (void)Apply(estimator, undo);
+            estimator.SetFabric(fabric);
+            continue;
+        }
+        ++result.walk.accepted;
+        current = ms;
+        fabric = std::move(own);
+        estimator.SetFabric(fabric);
+        if (ms < result.walk.ms)
+        {
+            result.walk.ms = ms;
+            result.walk.strategy = estimator.Current();
+            result.fabric = fabric;
+            result.demand = std::move(demand);
+        }
+    }
+    estimator.SetFabric(result.fabric);
+    estimator.Set(result.walk.strategy);
+}
+
 SearchResult
 FlexNetSearch(const SearchProblem& problem, const Strategy& start, const SearchOptions& options)
 {
     SearchResult result;
-    Rng rng(options.seed, "flexnet-search");
+    Rng rng(Mix64(options.seed, options.firstRound), "flexnet-search");
     const SearchSpace space(*problem.model,
                             *problem.times,
                             problem.servers * problem.ranksPerServer,
@@ -96,7 +169,8 @@ FlexNetSearch(const SearchProblem& problem, const Strategy& start, const SearchO
                                  problem.ranksPerServer,
                                  problem.estimate);
     estimator.Set(start);
-    Demand demand = estimator.CurrentDemand();
+    Demand demand =
+        problem.startDemand != nullptr ? *problem.startDemand : estimator.CurrentDemand();
     Fabric fabric = problem.topology(demand);
     ++result.topologies;
     estimator.SetFabric(fabric);
@@ -200,11 +274,12 @@ FlexNetSearch(const SearchProblem& problem, const Strategy& start, const SearchO
     else
     {
         estimator.Set(start);
-        result.demand = estimator.CurrentDemand();
+        result.demand =
+            problem.startDemand != nullptr ? *problem.startDemand : estimator.CurrentDemand();
         result.fabric = problem.topology(result.demand);
         result.strategy = start;
     }
-    round.round = 1;
+    round.round = options.firstRound + 1;
     round.estimateMs = best;
     round.confirmedMs = confirmed;
     round.better = confirmed < result.startMs;

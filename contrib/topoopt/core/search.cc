@@ -81,6 +81,38 @@ SearchSpace::SearchSpace(const Model& model,
             }
         }
     }
+    // Branches: maximal chains in which every operator but the first reads only the one before.
+    std::vector<std::vector<std::uint32_t>> consumers(model.operators.size());
+    for (std::uint32_t i = 0; i < model.operators.size(); ++i)
+    {
+        for (const OperatorInput& input : model.operators[i].inputs)
+        {
+            if (input.producer != kNoId &&
+                (consumers[input.producer].empty() || consumers[input.producer].back() != i))
+            {
+                consumers[input.producer].push_back(i);
+            }
+        }
+    }
+    const auto follows = [&](std::uint32_t i) {
+        const std::vector<OperatorInput>& inputs = model.operators[i].inputs;
+        return inputs.size() == 1 && inputs[0].producer != kNoId &&
+               !model.operators[inputs[0].producer].IsTable() &&
+               consumers[inputs[0].producer].size() == 1;
+    };
+    for (const std::uint32_t i : m_others)
+    {
+        if (follows(i))
+        {
+            continue;
+        }
+        std::vector<std::uint32_t> branch{i};
+        while (consumers[branch.back()].size() == 1 && follows(consumers[branch.back()][0]))
+        {
+            branch.push_back(consumers[branch.back()][0]);
+        }
+        m_branches.push_back(std::move(branch));
+    }
 }
 
 OperatorSplit
@@ -219,8 +251,70 @@ SearchSpace::Propose(const Strategy& strategy, Rng& rng) const
         }
         return move;
     }
+    if (kind < 0.6 && m_branches.size() > 1)
+    {
+        // A whole branch; operators that cannot be split so far stay as they are.
+        const std::vector<std::uint32_t>& branch = m_branches[rng.Below(m_branches.size())];
+        const OperatorSplit split = Random(branch[rng.Below(branch.size())], rng);
+        SearchMove move;
+        for (const std::uint32_t op : branch)
+        {
+            if (Adopts(op, split))
+            {
+                move.emplace_back(op, split);
+            }
+        }
+        return move;
+    }
     const auto op = static_cast<std::uint32_t>(rng.Below(count));
     return {{op, Random(op, rng)}};
+}
+
+SearchMove
+SearchSpace::ProposeCoarse(const Strategy& strategy, Rng& rng) const
+{
+    SearchMove move;
+    const auto give = [&](const std::vector<std::uint32_t>& branch, const OperatorSplit& split) {
+        for (const std::uint32_t op : branch)
+        {
+            if (Adopts(op, split))
+            {
+                move.emplace_back(op, split);
+            }
+        }
+    };
+    const double kind = rng.Uniform();
+    if (kind < 0.2 || m_branches.empty())
+    {
+        return Propose(strategy, rng);
+    }
+    if (kind < 0.6 || m_branches.size() == 1)
+    {
+        const std::vector<std::uint32_t>& branch = m_branches[rng.Below(m_branches.size())];
+        give(branch, Random(branch[rng.Below(branch.size())], rng));
+        return move;
+    }
+    const std::vector<std::uint32_t> divisors = DivisorsOf(m_ranks);
+    const std::uint32_t size = divisors[rng.Below(divisors.size())];
+    const std::uint32_t groups = m_ranks / size;
+    const PlacementRule rule = rng.Below(2) == 0 ? PlacementRule::Block : PlacementRule::Stride;
+    std::vector<std::uint32_t> order(groups);
+    for (std::uint32_t g = 0; g < groups; ++g)
+    {
+        order[g] = g;
+    }
+    rng.Shuffle(order);
+    const std::size_t count = m_branches.size() - (rng.Below(4) == 0 ? 0 : 1);
+    for (std::size_t b = 0; b < count; ++b)
+    {
+        OperatorSplit split;
+        split.dataParts = size;
+        const std::uint32_t group = order[b % groups];
+        split.ranks =
+            PlaceParts(rule, m_ranks, size, rule == PlacementRule::Block ? group * size : group);
+        give(m_branches[b], split);
+    }
+    return move;
 }
 
 std::vector<OperatorSplit>

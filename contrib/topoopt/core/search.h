@@ -35,6 +35,8 @@ struct SearchOptions
     std::uint32_t restarts = 2; ///< chains of every round, each with its own random stream
     std::uint32_t threads = 2;  ///< chains at a time; the result does not depend on it
     std::uint32_t rounds = 8;   ///< of the alternating optimisation, at most
+    std::uint32_t firstRound =
+        0; ///< rounds that an earlier search has done; its random numbers are not drawn again
     bool fixedTopology = false; ///< Comp x Comm only
     bool tensor = true;         ///< operators may be split inside a sample, too
     bool ignoreMemory = false;  ///< strategies need not fit into device memory
@@ -53,6 +55,8 @@ struct SearchProblem
     EstimateOptions estimate;
     /** The fabric for a demand (TopologyFinder); called from one thread at a time. */
     std::function<Fabric(const Demand&)> topology;
+    /** What the first fabric is made for; null = what the start strategy moves. */
+    const Demand* startDemand = nullptr;
     /**
      * A second opinion in ms on the candidates of a round, e.g. packets; null = SimulateFlows(). What the result is
      * judged by.
@@ -106,10 +110,16 @@ class SearchSpace
      * flexnet, as the reference: with probability 1/4 a random operator's split is copied along an edge drawn in
      * proportion to its bytes among operators not yet reached, and on from there with probability 3/4; else one random operator but the last
      * gets a random split: a part count that was measured, on a regular stride from a random start; a table a random server.
-     * Default: also tensor splits, blocks of neighbouring servers, runs of operators changed alike, and
-     * tables that trade places.
+     * Default: also tensor splits, blocks of neighbouring servers, runs and whole branches of operators
+     * changed alike, and tables that trade places.
      */
     [[nodiscard]] SearchMove Propose(const Strategy& strategy, Rng& rng) const;
+
+    /**
+     * A coarse proposal for walks that rewire the fabric for each: a branch gets a random split, or every branch gets a group of
+     * servers of its own, as far as they go, the last branch perhaps excepted.
+     */
+    [[nodiscard]] SearchMove ProposeCoarse(const Strategy& strategy, Rng& rng) const;
 
     /** All splits of one operator, for exhaustive searches. Can be many. */
     [[nodiscard]] std::vector<OperatorSplit> All(std::uint32_t op) const;
@@ -132,6 +142,7 @@ class SearchSpace
     std::vector<std::vector<std::pair<std::uint32_t, double>>> m_neighbours; ///< operator, bytes
     std::vector<std::uint32_t> m_tables;
     std::vector<std::uint32_t> m_others;
+    std::vector<std::vector<std::uint32_t>> m_branches; ///< operators that feed only the next one
 };
 
 /** What a walk found. */
@@ -153,6 +164,30 @@ struct WalkResult
                               const SearchOptions& options,
                               std::uint32_t budget,
                               Rng& rng);
+
+/** A strategy and the fabric made for it. */
+struct JointResult
+{
+    WalkResult walk;
+    Fabric fabric;
+    Demand demand;
+    std::uint32_t topologies = 0;
+};
+
+/**
+ * A walk over coarse proposals, each judged on the topology for its own demand: what a fixed topology
+ * cannot see. From the estimator's current strategy on @p start; the estimator is left on the fabric of the
+ * result, which the caller keeps alive.
+ */
+void JointWalk(IterationEstimator& estimator,
+               const SearchSpace& space,
+               const SearchProblem& problem,
+               const SearchOptions& options,
+               const Fabric& start,
+               const Demand& startDemand,
+               std::uint32_t budget,
+               Rng& rng,
+               JointResult& result);
 
 /**
  * The reference's interleaved walk over strategies and topologies (topoopt-spec 1.2, 1.4), its oddities included: times are compared

@@ -84,8 +84,9 @@ struct Task
     RankId rank = 0;              ///< who executes it
     std::uint32_t object = kNoId; ///< index into collectives or transfers
     std::uint32_t member = 0;     ///< Collective: this rank's index in the group
-    SimTime duration = 0;         ///< Compute: run time at scale 1; Join: delay; Join: a delay, occupies nothing
-    SimTime notBefore = 0;        ///< lower bound of the start (timing kept); 0 = none
+    SimTime duration =
+        0; ///< Compute: run time at scale 1; Join: delay; Join: a delay, occupies nothing
+    SimTime notBefore = 0;      ///< lower bound of the start (timing kept); 0 = none
     std::uint64_t sourceId = 0; ///< node id, request or index in the trace, for messages and tables
     std::uint32_t name = kNoId; ///< index into TaskGraph::names
 };

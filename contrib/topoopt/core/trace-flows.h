@@ -128,6 +128,10 @@ struct TrafficMatrix
 [[nodiscard]] TraceSummary InspectFile(const std::string& path,
                                        const std::map<std::string, std::string>& options);
 
+/** The same for files in memory. */
+[[nodiscard]] TraceSummary InspectFiles(const std::vector<TraceFile>& files,
+                                        const std::map<std::string, std::string>& options);
+
 } // namespace topoopt
 
 #endif // TOPOOPT_CORE_TRACE_FLOWS_H

@@ -3,6 +3,7 @@
 #include "topoopt/core/readers/input.h"
 #include "topoopt/core/readers/option-reader.h"
 #include "topoopt/core/readers/readers.h"
+#include "topoopt/core/readers/words.h"
 #include "topoopt/core/trace-flows.h"
 
 #include <filesystem>
@@ -67,47 +68,133 @@ InspectTopology(const TraceFile& file)
     return out;
 }
 
+/** Whether a line among chatter starts with Opera's result keyword. */
+bool
+ProbeOperaResults(std::string_view head)
+{
+    for (const auto& line : HeadLines(head, 50))
+    {
+        if (line[0] == "FCT" && line.size() >= 6)
+        {
+            return true;
+        }
+    }
+    return false;
+}
+
+/** Opera's simulator output: `FCT src dst bytes fct_ms start_ms` among other lines. */
+TraceSummary
+InspectOperaResults(const TraceFile& file)
+{
+    TraceSummary out;
+    out.format = "opera-results";
+    out.files = {file.path};
+    WordReader words(file, " \t", "");
+    std::int64_t flows = 0;
+    std::int64_t others = 0;
+    std::uint64_t bytes = 0;
+    double most = 0;
+    while (words.Next())
+    {
+        if (words.Word(0) != "FCT")
+        {
+            ++others;
+            continue;
+        }
+        static_cast<void>(words.Number(1, "a host", 0, UINT32_MAX));
+        static_cast<void>(words.Number(2, "a host", 0, UINT32_MAX));
+        bytes += words.Number(3, "a size in bytes", 0, INT64_MAX / 1000000);
+        most = std::max(most, words.Real(4, "a completion time in ms", 1e12));
+        static_cast<void>(words.Real(5, "a start in ms", 1e12));
+        ++flows;
+    }
+    out.facts["flows"] = flows;
+    out.facts["other_lines"] = others;
+    out.facts["bytes"] = static_cast<std::int64_t>(bytes);
+    out.measures["largest_fct_ms"] = most;
+    return out;
+}
+
+} // namespace
+
+namespace
+{
+
+/** A file that is no trace of ranks. @return false if it may be one */
+bool
+InspectSingle(const TraceFile& file,
+              const std::map<std::string, std::string>& options,
+              const ServerSpec& servers,
+              TraceSummary& out)
+{
+    Input input(file);
+    const std::string_view head = input.Head();
+    if (ProbeSizeCdf(head))
+    {
+        out = InspectCdf(file);
+    }
+    else if (ProbeRackMatrix(head) || ProbeFbflow(head))
+    {
+        out = InspectMatrix(file);
+    }
+    else if (ProbeHpccTopology(head) || ProbeHtsimTopology(head))
+    {
+        out = InspectTopology(file);
+    }
+    else if (ProbeOperaResults(head))
+    {
+        out = InspectOperaResults(file);
+    }
+    else if (ProbeHpccFlows(head) || ProbeConnectionMatrix(head) || ProbeOperaFlows(head))
+    {
+        out = Summarise(LoadFlowsFile(file, FlowOptions::Parse(options), servers));
+    }
+    else
+    {
+        return false;
+    }
+    return true;
+}
+
+/** Takes `servers` out of the options. */
+ServerSpec
+TakeServers(std::map<std::string, std::string>& options)
+{
+    ServerSpec servers;
+    const std::map<std::string, std::string> none;
+    OptionReader(options, none).Number("servers", servers.count, 1, 1000000);
+    options.erase("servers");
+    return servers;
+}
+
 } // namespace
 
 TraceSummary
 InspectFile(const std::string& path, const std::map<std::string, std::string>& options)
 {
     std::map<std::string, std::string> rest = options;
-    ServerSpec servers;
-    {
-        const std::map<std::string, std::string> none;
-        OptionReader reader(options, none);
-        reader.Number("servers", servers.count, 1, 1000000);
-        rest.erase("servers");
-    }
+    const ServerSpec servers = TakeServers(rest);
     std::error_code error;
-    if (std::filesystem::is_regular_file(path, error))
+    TraceSummary out;
+    if (std::filesystem::is_regular_file(path, error) &&
+        InspectSingle({path, UINT32_MAX, nullptr}, rest, servers, out))
     {
-        const TraceFile file{path, UINT32_MAX, nullptr};
-        bool flows = false;
-        {
-            Input input(file);
-            const std::string_view head = input.Head();
-            if (ProbeSizeCdf(head))
-            {
-                return InspectCdf(file);
-            }
-            if (ProbeRackMatrix(head) || ProbeFbflow(head))
-            {
-                return InspectMatrix(file);
-            }
-            if (ProbeHpccTopology(head) || ProbeHtsimTopology(head))
-            {
-                return InspectTopology(file);
-            }
-            flows = ProbeHpccFlows(head) || ProbeConnectionMatrix(head) || ProbeOperaFlows(head);
-        }
-        if (flows)
-        {
-            return Summarise(LoadFlows(path, FlowOptions::Parse(rest), servers, 1));
-        }
+        return out;
     }
     return Summarise(LoadTrace(path, TraceOptions::Parse(rest)));
+}
+
+TraceSummary
+InspectFiles(const std::vector<TraceFile>& files, const std::map<std::string, std::string>& options)
+{
+    std::map<std::string, std::string> rest = options;
+    const ServerSpec servers = TakeServers(rest);
+    TraceSummary out;
+    if (files.size() == 1 && InspectSingle(files[0], rest, servers, out))
+    {
+        return out;
+    }
+    return Summarise(LoadTraceFiles(files, TraceOptions::Parse(rest)));
 }
 
 } // namespace topoopt

@@ -27,7 +27,7 @@ std::uint32_t
 TraceSet::Name(std::string_view name)
 {
     constexpr std::size_t kLongest = 200;
-    constexpr std::size_t kMost = 1000000;
+    constexpr std::size_t kMost = 200000;
     const std::string_view kept = name.substr(0, kLongest);
     const auto at = m_nameIndex.find(kept);
     if (at != m_nameIndex.end())
@@ -35,9 +35,14 @@ TraceSet::Name(std::string_view name)
         return at->second;
     }
     // A generator that gives every node its own name must not fill the memory.
-    if (names.size() >= kMost)
+    if (names.size() > kMost)
     {
-        return 0;
+        return kMost;
+    }
+    if (names.size() == kMost)
+    {
+        names.emplace_back("(one of more than 200000 names)");
+        return kMost;
     }
     std::string text(kept);
     for (char& c : text)
@@ -882,9 +887,28 @@ class Matcher
         m_recvs.clear();
     }
 
+    /** Index in the graph of each name of the set; in sorted order, which is what InternName() is fast for. */
+    std::vector<std::uint32_t> InternNames()
+    {
+        std::vector<std::uint32_t> order(m_set.names.size());
+        for (std::uint32_t i = 0; i < order.size(); ++i)
+        {
+            order[i] = i;
+        }
+        std::sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
+            return m_set.names[a] < m_set.names[b];
+        });
+        std::vector<std::uint32_t> nameOf(m_set.names.size(), kNoId);
+        for (const std::uint32_t i : order)
+        {
+            nameOf[i] = m_graph.InternName(m_set.names[i]);
+        }
+        return nameOf;
+    }
+
     void MakeTasks()
     {
-        std::vector<std::uint32_t> nameOf(m_set.names.size(), kNoId);
+        const std::vector<std::uint32_t> nameOf = InternNames();
         std::int64_t base = INT64_MAX;
         std::vector<std::int64_t> rankBase(m_set.ranks.size(), INT64_MAX);
         for (std::size_t r = 0; r < m_set.ranks.size(); ++r)
@@ -927,10 +951,6 @@ class Matcher
                 Task task;
                 task.rank = r;
                 task.sourceId = op.id;
-                if (nameOf[op.name] == kNoId)
-                {
-                    nameOf[op.name] = m_graph.InternName(m_set.names[op.name]);
-                }
                 task.name = nameOf[op.name];
                 switch (op.kind)
                 {

@@ -63,8 +63,9 @@ RingEdge(const CollectiveCall& call, std::uint32_t n, std::uint32_t k)
     }
 }
 
+template <typename Sums>
 void
-AddWire(const CollectiveCall& call, const std::vector<RankId>& members, PairSums& sums)
+AddWire(const CollectiveCall& call, const std::vector<RankId>& members, Sums& sums)
 {
     const auto n = static_cast<std::uint32_t>(members.size());
     switch (call.kind)
@@ -155,7 +156,29 @@ PlainName(std::size_t kind)
     return Name(static_cast<CollectiveKind>(kind));
 }
 
+/** Collects instead of summing. */
+struct PairList
+{
+    std::vector<PairBytes> pairs;
+
+    void Add(RankId src, RankId dst, Bytes bytes)
+    {
+        if (src != dst && bytes > 0)
+        {
+            pairs.push_back({src, dst, bytes});
+        }
+    }
+};
+
 } // namespace
+
+std::vector<PairBytes>
+DefaultMessages(const CollectiveCall& call, const std::vector<RankId>& members)
+{
+    PairList list;
+    AddWire(call, members, list);
+    return std::move(list.pairs);
+}
 
 TraceSummary
 Summarise(const LoadedWorkload& workload)

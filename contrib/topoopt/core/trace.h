@@ -59,7 +59,7 @@ struct TraceOptions
     std::string ranksMap;
 
     /**
-     * Reads the options; a key starting with a name in @p others is left to another reader.
+     * Reads the options; whatever is not among the keys above is an error.
      * @param places option -> place for messages; may lack entries
      * @throws SpecError for an unknown key (with the nearest known one) or a bad value
      */
@@ -199,6 +199,18 @@ struct TraceSummary
  * Cost: O(tasks + sum over collectives of n, or n*n for all-to-all).
  */
 [[nodiscard]] TraceSummary Summarise(const LoadedWorkload& workload);
+
+/** A message that a collective sends by the algorithms of Summarise(); src and dst are ranks, bytes above 0. */
+struct PairBytes
+{
+    RankId src = 0;
+    RankId dst = 0;
+    Bytes bytes = 0;
+};
+
+/** What @p call puts on the wire by the algorithms of Summarise(), one entry per ordered pair; no self-sends. */
+[[nodiscard]] std::vector<PairBytes> DefaultMessages(const CollectiveCall& call,
+                                                     const std::vector<RankId>& members);
 
 /** For people. */
 void PrintText(const TraceSummary& summary, std::ostream& out);

@@ -37,7 +37,7 @@ struct CsvFile::Sink
         {
             return size == 0 || gzwrite(zipped, data, static_cast<unsigned>(size)) > 0;
         }
-        return std::fwrite(data, 1, size, plain) == size;
+        return size == 0 || std::fwrite(data, 1, size, plain) == size;
     }
 
     bool Close()

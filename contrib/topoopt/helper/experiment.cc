@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/experiment.h"
 
+#include "ns3/flexnet-run.h"
 #include "ns3/packet-network.h"
 #include "topoopt/core/collectives.h"
 #include "topoopt/core/error.h"
@@ -176,16 +177,33 @@ Prepare(const Scenario& scenario)
     experiment.scenario = scenario;
     (void)FindTransport(scenario.engine.transport, scenario.file + ": engine.transport");
     (void)CollectiveChoice(scenario.collectives);
-    experiment.workload = LoadWorkload(scenario);
+    experiment.workload = LoadWorkload(experiment.scenario);
     FabricContext context;
-    context.servers = scenario.servers;
+    context.servers = experiment.scenario.servers;
     context.seed = scenario.seed;
     context.demand = &experiment.workload.demand;
     context.fromFile = experiment.workload.fabric.get();
     std::set<std::string> names;
+    const bool compat = scenario.engine.compat == "flexnet";
+    if (compat && experiment.workload.flexNet == nullptr)
+    {
+        throw SpecError(
+            scenario.workload.place,
+            "workload: found no task graph, expected `taskgraph: FILE` with `compat: flexnet`");
+    }
     for (const FabricSpec& spec : scenario.fabrics)
     {
-        Fabric fabric = BuildFabric(spec, context);
+        Fabric fabric;
+        if (compat)
+        {
+            CheckFlexNetFabric(spec);
+            fabric.kind = spec.kind;
+            fabric.name = spec.name.empty() ? spec.kind : spec.name;
+        }
+        else
+        {
+            fabric = BuildFabric(spec, context);
+        }
         if (!names.insert(fabric.name).second)
         {
             throw SpecError(spec.place,
@@ -213,6 +231,11 @@ PrintCheck(const Experiment& experiment, std::ostream& out)
     }
     for (const Fabric& fabric : experiment.fabrics)
     {
+        if (fabric.router == nullptr)
+        {
+            out << "fabric     " << fabric.name << ": by the rules of the released simulator\n";
+            continue;
+        }
         Bytes packetHops = 0;
         const Bytes moved = MovedBytes(experiment, fabric, packetHops);
         packetHops *= experiment.workload.repeats;
@@ -262,8 +285,14 @@ RunExperiment(const Experiment& experiment,
         options.progress = progress;
         options.interrupt = interrupt;
         options.head = HeadOf(experiment, fabric);
+        const std::size_t index = result.runs.size();
         result.runs.push_back(
-            RunOnFabric(experiment.scenario, experiment.workload, fabric, options));
+            experiment.scenario.engine.compat == "flexnet"
+                ? RunFlexNetOnFabric(experiment.scenario,
+                                     experiment.workload,
+                                     experiment.scenario.fabrics[index],
+                                     options)
+                : RunOnFabric(experiment.scenario, experiment.workload, fabric, options));
     }
     result.interrupted = interrupt != nullptr && interrupt->load();
     if (!directory.empty())

@@ -21,7 +21,8 @@ struct Experiment
 {
     Scenario scenario;
     Workload workload;
-    std::vector<Fabric> fabrics; ///< of scenario.fabrics, with distinct names
+    std::vector<Fabric>
+        fabrics; ///< of scenario.fabrics, with distinct names; only named under compat
 };
 
 /**

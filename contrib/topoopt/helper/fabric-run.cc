@@ -39,14 +39,6 @@ SecondsSince(Clock::time_point start)
     return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::uint64_t
-PeakRss()
-{
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
-}
-
 /** Writes the rows of a run as they come and keeps its sums. */
 class Recorder final : public ExecutionObserver
 {
@@ -66,17 +58,13 @@ class Recorder final : public ExecutionObserver
         const std::string& dir = options.directory;
         if (scenario.results.flows != "none")
         {
-            m_flows.emplace(
-                dir + "/flows." + scenario.results.flows,
-                options.head,
-                "flow_id,op_id,job,iteration,kind,src_server,dst_server,bytes,start_ps,end_ps,"
-                "fct_ps,ideal_ps,slowdown,hops,retransmits,status,fct_ack_ps,wire_bytes,"
-                "delivered_bytes,group,channel,step,src_rank,dst_rank,local,nic");
+            m_flows.emplace(dir + "/flows." + scenario.results.flows,
+                            options.head,
+                            std::string(kFlowColumns) +
+                                ",fct_ack_ps,wire_bytes,delivered_bytes,group,channel,step,src_"
+                                "rank,dst_rank,local,nic");
         }
-        m_ops.emplace(dir + "/ops.csv",
-                      options.head,
-                      "op_id,job,iteration,kind,name,group,ranks,bytes,start_ps,end_ps,duration_ps,"
-                      "status");
+        m_ops.emplace(dir + "/ops.csv", options.head, kOperationColumns);
         if (workload.graph.tasks.size() * std::uint64_t{workload.repeats} <= kMaxTaskRows)
         {
             m_tasks.emplace(dir + "/tasks.csv",
@@ -265,11 +253,7 @@ class Recorder final : public ExecutionObserver
         if (!options.directory.empty())
         {
             std::optional<CsvFile> csv;
-            csv.emplace(
-                options.directory + "/links.csv",
-                options.head,
-                "link_id,src,dst,rate_bps,bytes,packets,drops,marks,busy_ps,max_queue_bytes,"
-                "utilisation");
+            csv.emplace(options.directory + "/links.csv", options.head, kLinkColumns);
             for (LinkId id = 0; id < links.size(); ++id)
             {
                 const Link& link = topology.links[id];
@@ -404,6 +388,14 @@ class Recorder final : public ExecutionObserver
 
 } // namespace
 
+std::uint64_t
+PeakRssBytes()
+{
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
 RunSummary
 RunOnFabric(const Scenario& scenario,
             const Workload& workload,
@@ -460,6 +452,10 @@ RunOnFabric(const Scenario& scenario,
     }
     const NetworkTotals totals = network->Totals();
     summary.complete = executor.Done() && totals.unfinished == 0;
+    // Stopped before the stop time by nobody: packets go round and round, or nothing is left that could happen.
+    const bool interrupted = options.interrupt != nullptr && options.interrupt->load();
+    summary.stalled =
+        !summary.complete && !interrupted && (network->Stalled() || network->Now() < scenario.stop);
     if (!summary.complete)
     {
         summary.waiting = executor.DescribeWaiting(kWaitingLines);
@@ -481,7 +477,7 @@ RunOnFabric(const Scenario& scenario,
     summary.fctMax = recorder.fcts.Max();
     summary.maxSlowdown = recorder.maxSlowdown;
     summary.fingerprint = recorder.Close(options, network->Links(), network->Now());
-    summary.peakRssBytes = PeakRss();
+    summary.peakRssBytes = PeakRssBytes();
     network->Dispose();
     ns3::Simulator::Destroy();
     return summary;

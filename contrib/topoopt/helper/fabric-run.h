@@ -14,6 +14,18 @@
 namespace topoopt
 {
 
+/** Columns of flows.csv that every fidelity writes; more may follow. */
+inline constexpr const char* kFlowColumns =
+    "flow_id,op_id,job,iteration,kind,src_server,dst_server,bytes,start_ps,end_ps,fct_ps,ideal_ps,"
+    "slowdown,hops,retransmits,status";
+inline constexpr const char* kOperationColumns =
+    "op_id,job,iteration,kind,name,group,ranks,bytes,start_ps,end_ps,duration_ps,status";
+inline constexpr const char* kLinkColumns =
+    "link_id,src,dst,rate_bps,bytes,packets,drops,marks,busy_ps,max_queue_bytes,utilisation";
+
+/** Highest resident memory of this process so far. */
+[[nodiscard]] std::uint64_t PeakRssBytes();
+
 /** What is left of a run when its tables are written; one element of summary.json's `runs`. */
 struct RunSummary
 {
@@ -40,6 +52,7 @@ struct RunSummary
     SimTime fctMax = 0;
     double maxSlowdown = 0;
     bool complete = false;
+    bool stalled = false;                ///< nothing moved any more
     std::vector<std::string> violations; ///< of the physics check
     std::vector<std::string> waiting;    ///< if not complete: who waits for what
 };

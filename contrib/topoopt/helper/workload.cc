@@ -2,7 +2,6 @@
 #include "ns3/workload.h"
 
 #include "topoopt/core/error.h"
-#include "topoopt/core/readers/flexnet.h"
 #include "topoopt/core/strategy.h"
 #include "topoopt/core/trace-flows.h"
 #include "topoopt/core/trace.h"
@@ -58,7 +57,7 @@ FromTrace(const Scenario& scenario)
 }
 
 Workload
-FromTaskGraph(const Scenario& scenario)
+FromTaskGraph(Scenario& scenario)
 {
     if (!scenario.workload.options.empty())
     {
@@ -67,12 +66,17 @@ FromTaskGraph(const Scenario& scenario)
                         "workload." + key + ": found \"" + value +
                             "\", expected no option beside a task graph");
     }
-    const FlexNetGraph file = ReadFlexNet(scenario.workload.path);
     Workload workload;
+    workload.flexNet = std::make_shared<FlexNetGraph>(ReadFlexNet(scenario.workload.path));
+    const FlexNetGraph& file = *workload.flexNet;
+    scenario.servers.count = file.nodes;
     workload.graph = FlexNetTaskGraph(file);
     workload.placement = PlaceRanks(workload.graph.ranks, scenario);
-    workload.fabric = std::make_shared<Fabric>(
-        FlexNetFabric(file, scenario.servers.rate, scenario.servers.linkDelay, scenario.seed));
+    if (!file.connections.empty())
+    {
+        workload.fabric = std::make_shared<Fabric>(
+            FlexNetFabric(file, scenario.servers.rate, scenario.servers.linkDelay, scenario.seed));
+    }
     return workload;
 }
 
@@ -94,7 +98,7 @@ FromFlows(const Scenario& scenario)
 } // namespace
 
 Workload
-LoadWorkload(const Scenario& scenario)
+LoadWorkload(Scenario& scenario)
 {
     Workload workload;
     switch (scenario.workload.kind)

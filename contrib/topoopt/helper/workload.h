@@ -4,6 +4,7 @@
 
 #include "topoopt/core/demand.h"
 #include "topoopt/core/fabric.h"
+#include "topoopt/core/readers/flexnet.h"
 #include "topoopt/core/scenario.h"
 #include "topoopt/core/task-graph.h"
 
@@ -18,18 +19,20 @@ namespace topoopt
 struct Workload
 {
     TaskGraph graph;
-    std::vector<ServerId> placement; ///< server of each rank
-    std::shared_ptr<Fabric> fabric;  ///< that came with it, for `from-file`; may be null
-    std::string stamp;               ///< replay options that differ from the defaults
-    Demand demand;                   ///< what moves between servers per iteration
-    std::uint32_t repeats = 1;       ///< iterations to run; 1 if the graph holds them all
+    std::vector<ServerId> placement;       ///< server of each rank
+    std::shared_ptr<Fabric> fabric;        ///< that came with it, for `from-file`; may be null
+    std::shared_ptr<FlexNetGraph> flexNet; ///< the file as read, for `compat: flexnet`; may be null
+    std::string stamp;                     ///< replay options that differ from the defaults
+    Demand demand;                         ///< what moves between servers per iteration
+    std::uint32_t repeats = 1;             ///< iterations to run; 1 if the graph holds them all
 };
 
 /**
- * Reads or builds the workload of a scenario.
+ * Reads or builds the workload of a scenario. A task graph says how many servers there are: it replaces
+ * @p scenario's count.
  * @throws SpecError: see the readers; also when there are more ranks than places for them
  */
-[[nodiscard]] Workload LoadWorkload(const Scenario& scenario);
+[[nodiscard]] Workload LoadWorkload(Scenario& scenario);
 
 } // namespace topoopt
 

@@ -2,6 +2,7 @@
 #include "ns3/flexnet-engine.h"
 
 #include "ns3/flexnet-flow.h"
+#include "ns3/flexnet-trains.h"
 #include "topoopt/core/error.h"
 
 #include <algorithm>
@@ -52,7 +53,12 @@ FlexNetEngine::FlexNetEngine(const FlexNetGraph& graph,
                             std::to_string(UINT32_MAX / kFlexNetMss));
     }
     BuildPorts();
-    m_events.Push(FlexNetEvents::kHeap, kScanPeriod, m_scanner);
+    PrepareTasks();
+    if (config.trains && FlexNetTrains::Fit(*this))
+    {
+        m_trains = std::make_unique<FlexNetTrains>(*this);
+    }
+    ScheduleIndex(m_scanner, kScanPeriod);
     StartTasks();
 }
 
@@ -84,6 +90,10 @@ FlexNetEngine::BuildPorts()
 SimTime
 FlexNetEngine::RunTo(SimTime horizon)
 {
+    if (m_trains != nullptr)
+    {
+        return m_trains->RunTo(horizon);
+    }
     const auto links = static_cast<std::uint32_t>(m_ports.size());
     std::uint64_t untilHeartbeat = kHeartbeatPeriod;
     while (!m_over)
@@ -112,25 +122,9 @@ FlexNetEngine::RunTo(SimTime horizon)
         {
             Arrival(index - links);
         }
-        else if (index == m_scanner)
-        {
-            Scan();
-        }
         else
         {
-            const std::uint32_t slot = index - m_scanner - 1;
-            const Pending pending = m_pending[slot];
-            m_pending[slot].nextFree = m_freePending;
-            m_freePending = slot;
-            --m_pendingCount;
-            if (pending.flow != nullptr)
-            {
-                FlowEvent(*pending.flow);
-            }
-            else
-            {
-                TaskEvent(pending.task);
-            }
+            RunPending(index);
         }
         if (--untilHeartbeat == 0)
         {
@@ -142,6 +136,42 @@ FlexNetEngine::RunTo(SimTime horizon)
         }
     }
     return kNever;
+}
+
+void
+FlexNetEngine::RunPending(std::uint32_t index)
+{
+    if (index == m_scanner)
+    {
+        Scan();
+        return;
+    }
+    const std::uint32_t slot = index - m_scanner - 1;
+    const Pending pending = m_pending[slot];
+    m_pending[slot].nextFree = m_freePending;
+    m_freePending = slot;
+    --m_pendingCount;
+    if (pending.flow != nullptr)
+    {
+        FlowEvent(*pending.flow);
+    }
+    else
+    {
+        TaskEvent(pending.task);
+    }
+}
+
+void
+FlexNetEngine::ScheduleIndex(std::uint32_t index, SimTime time)
+{
+    if (m_trains != nullptr)
+    {
+        m_trains->Schedule(index, time);
+    }
+    else
+    {
+        m_events.Push(FlexNetEvents::kHeap, time, index);
+    }
 }
 
 void
@@ -166,7 +196,7 @@ FlexNetEngine::SchedulePending(Flow* flow, std::uint32_t task, SimTime time)
     m_pending[slot].flow = flow;
     m_pending[slot].task = task;
     ++m_pendingCount;
-    m_events.Push(FlexNetEvents::kHeap, time, m_scanner + 1 + slot);
+    ScheduleIndex(m_scanner + 1 + slot, time);
 }
 
 void
@@ -336,6 +366,7 @@ FlexNetEngine::StartFlow(NodeId src,
     flow.dst = dst;
     flow.asked = bytes;
     flow.size = std::max<Bytes>(bytes, kFlexNetMss);
+    flow.lastNumber = static_cast<std::uint32_t>((flow.size - 1 + kFlexNetMss - 1) / kFlexNetMss);
     flow.path = path;
     flow.start = start;
     flow.slowStart = m_config.slowStartPackets * kFlexNetMss;
@@ -384,32 +415,26 @@ FlexNetEngine::FlowEvent(Flow& flow)
     FreeIfOver(flow);
 }
 
-void
-FlexNetEngine::SendSyn(Flow& flow)
-{
-    Packet packet;
-    packet.flow = &flow;
-    packet.next = flow.path->links.data() + 1;
-    packet.sent = m_now;
-    ++flow.inFlight;
-    flow.wireBytes += 1;
-    Put(flow.path->links[0], packet);
-}
-
+/** Hands packets to the first queue of the flow's path. */
 inline void
-FlexNetEngine::SendPacket(Flow& flow, std::uint64_t first)
+FlexNetEngine::PutFirst(Flow& flow, std::uint32_t number, std::uint32_t count)
 {
+    flow.inFlight += count;
+    flow.wireBytes += number == 0 ? 1 : std::uint64_t{count} * kFlexNetMss;
+    const std::uint32_t* const links = flow.path->links.data();
+    if (m_trains != nullptr)
+    {
+        m_trains->Put(links[0], flow, links + 1, number, count, m_now, 0);
+        return;
+    }
     Packet packet;
     packet.flow = &flow;
-    packet.next = flow.path->links.data() + 1;
+    packet.next = links + 1;
     packet.sent = m_now;
-    packet.number = static_cast<std::uint32_t>((first - 2) / kFlexNetMss + 1);
-    ++flow.inFlight;
-    flow.wireBytes += kFlexNetMss;
-    Put(flow.path->links[0], packet);
-    if (flow.deadline == 0)
+    for (std::uint32_t i = 0; i < count; ++i)
     {
-        flow.deadline = static_cast<std::uint64_t>(m_now) + flow.timeout;
+        packet.number = number + i;
+        Put(links[0], packet);
     }
 }
 
@@ -419,7 +444,7 @@ FlexNetEngine::Send(Flow& flow)
     if (!flow.established)
     {
         flow.highestSent = 1;
-        SendSyn(flow);
+        PutFirst(flow, 0, 1);
         if (flow.deadline == 0)
         {
             flow.deadline = static_cast<std::uint64_t>(m_now) + flow.timeout;
@@ -427,19 +452,30 @@ FlexNetEngine::Send(Flow& flow)
         return;
     }
     const std::uint64_t upTo = flow.lastAcked + flow.cwnd;
-    while (upTo >= flow.highestSent + kFlexNetMss && flow.highestSent < flow.size)
+    if (upTo < flow.highestSent + kFlexNetMss || flow.highestSent >= flow.size)
     {
-        const std::uint64_t first = flow.highestSent + 1;
-        flow.highestSent += kFlexNetMss;
-        if (flow.highestSent > flow.everSent)
-        {
-            flow.everSent = flow.highestSent;
-        }
-        else
-        {
-            ++flow.retransmits;
-        }
-        SendPacket(flow, first);
+        return;
+    }
+    const auto count = static_cast<std::uint32_t>(
+        std::min((upTo - flow.highestSent) / kFlexNetMss,
+                 (flow.size - flow.highestSent + kFlexNetMss - 1) / kFlexNetMss));
+    const auto number = static_cast<std::uint32_t>((flow.highestSent - 1) / kFlexNetMss + 1);
+    flow.highestSent += std::uint64_t{count} * kFlexNetMss;
+    if (flow.everSent < flow.highestSent)
+    {
+        const std::uint64_t fresh = (flow.highestSent - flow.everSent) / kFlexNetMss;
+        flow.retransmits += count - std::min<std::uint64_t>(count, fresh);
+        flow.everSent = flow.highestSent;
+    }
+    else
+    {
+        flow.retransmits += count;
+    }
+    flow.quiet = flow.clean && flow.highestSent >= flow.size;
+    PutFirst(flow, number, count);
+    if (flow.deadline == 0)
+    {
+        flow.deadline = static_cast<std::uint64_t>(m_now) + flow.timeout;
     }
 }
 
@@ -447,17 +483,19 @@ void
 FlexNetEngine::Retransmit(Flow& flow)
 {
     ++flow.retransmits;
-    if (flow.established)
+    if (!flow.established)
     {
-        SendPacket(flow, flow.lastAcked + 1);
+        PutFirst(flow, 0, 1);
+        return;
     }
-    else
+    PutFirst(flow, static_cast<std::uint32_t>((flow.lastAcked - 1) / kFlexNetMss + 1), 1);
+    if (flow.deadline == 0)
     {
-        SendSyn(flow);
+        flow.deadline = static_cast<std::uint64_t>(m_now) + flow.timeout;
     }
 }
 
-inline void
+void
 FlexNetEngine::Deliver(const Packet& packet)
 {
     Flow& flow = *packet.flow;
@@ -495,7 +533,7 @@ FlexNetEngine::Deliver(const Packet& packet)
     FreeIfOver(flow);
 }
 
-inline void
+void
 FlexNetEngine::Acknowledge(Flow& flow, std::uint64_t upTo, bool marked, SimTime sent)
 {
     // DCTCP, before anything is known about the acknowledgement.
@@ -619,22 +657,34 @@ FlexNetEngine::Scan()
 {
     const auto now = static_cast<std::uint64_t>(m_now);
     constexpr auto period = static_cast<std::uint64_t>(kScanPeriod);
+    const auto late = [now](const Flow& flow) {
+        return flow.deadline != 0 && now > flow.deadline && flow.highestSent != 0 && !flow.timedOut;
+    };
     for (Flow* flow = m_firstFlow; flow != nullptr; flow = flow->after)
     {
-        if (flow->deadline == 0 || now <= flow->deadline || flow->highestSent == 0 ||
-            flow->timedOut)
+        if (!late(*flow))
         {
             continue;
+        }
+        if (m_trains != nullptr)
+        {
+            // Acknowledgements that nobody has looked at only move the deadline away.
+            m_trains->Settle(*flow);
+            if (!late(*flow))
+            {
+                continue;
+            }
+            m_trains->Disturb(*flow);
         }
         ++flow->timeouts;
         ++m_totals.timeouts;
         flow->timedOut = true;
-        std::uint64_t late = now - flow->deadline;
-        while (late > period)
+        std::uint64_t delay = now - flow->deadline;
+        while (delay > period)
         {
-            late >>= 1;
+            delay >>= 1;
         }
-        ScheduleFlow(*flow, m_now + static_cast<SimTime>((period - late) / 200));
+        ScheduleFlow(*flow, m_now + static_cast<SimTime>((period - delay) / 200));
         flow->timeout *= 2;
         flow->deadline = now + flow->timeout;
     }
@@ -643,7 +693,7 @@ FlexNetEngine::Scan()
         m_over = true; // nothing will ever happen again
         return;
     }
-    m_events.Push(FlexNetEvents::kHeap, m_now + kScanPeriod, m_scanner);
+    ScheduleIndex(m_scanner, m_now + kScanPeriod);
 }
 
 void
@@ -669,7 +719,7 @@ FlexNetEngine::FinishFlow(Flow& flow)
     FlowDone(flow);
 }
 
-inline void
+void
 FlexNetEngine::FreeIfOver(Flow& flow)
 {
     if (!flow.done || flow.inFlight > 0 || flow.timedOut)
@@ -701,8 +751,7 @@ FlexNetEngine::RecordOf(const Flow& flow) const
     record.round = flow.round;
     record.hops = flow.path->Hops();
     // The SYN, then whole packets, store and forward; the slowest link sets the pace.
-    const auto packets =
-        static_cast<SimTime>(std::max<Bytes>(1, (flow.size - 1 + kFlexNetMss - 1) / kFlexNetMss));
+    const auto packets = static_cast<SimTime>(flow.lastNumber);
     const auto mss = static_cast<SimTime>(kFlexNetMss);
     record.ideal = flow.path->psPerByteSum +
                    2 * static_cast<SimTime>(record.hops) * m_config.delay +
@@ -772,7 +821,7 @@ FlexNetEngine::CheckPhysics() const
     std::vector<std::string> violations = m_violations;
     // What links have carried is what flows have sent, over their hops, less what has not got there.
     Bytes carried = 0;
-    Bytes waiting = m_droppedWireHops;
+    Bytes waiting = m_droppedWireHops + (m_trains != nullptr ? m_trains->Owed() : 0);
     for (std::size_t i = 0; i < m_ports.size(); ++i)
     {
         const Port& port = m_ports[i];

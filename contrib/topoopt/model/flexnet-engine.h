@@ -14,6 +14,8 @@
 namespace topoopt
 {
 
+class FlexNetTrains;
+
 /**
  * What FlexNetSimulation runs: the reference simulator's queues, transport and tasks on picoseconds of its own.
  *
@@ -35,6 +37,8 @@ class FlexNetEngine
     [[nodiscard]] FlexNetRunResult Result() const;
 
   private:
+    friend class FlexNetTrains;
+
     struct Packet;
     struct Port;
     struct Flow;
@@ -74,6 +78,7 @@ class FlexNetEngine
 
     // Network.
     void BuildPorts();
+    void PutFirst(Flow& flow, std::uint32_t number, std::uint32_t count);
     void Put(std::uint32_t link, const Packet& packet);
     void EndOfTransmission(std::uint32_t link);
     void Arrival(std::uint32_t link);
@@ -90,8 +95,6 @@ class FlexNetEngine
                     std::uint32_t ring,
                     std::uint32_t round);
     void FlowEvent(Flow& flow);
-    void SendSyn(Flow& flow);
-    void SendPacket(Flow& flow, std::uint64_t first);
     void Send(Flow& flow);
     void Retransmit(Flow& flow);
     void Deliver(const Packet& packet);
@@ -102,6 +105,7 @@ class FlexNetEngine
     [[nodiscard]] FlexNetFlowRecord RecordOf(const Flow& flow) const;
 
     // Tasks.
+    void PrepareTasks();
     void StartTasks();
     void TaskEvent(std::uint32_t task);
     void BeginAllReduce(std::uint32_t task);
@@ -113,6 +117,8 @@ class FlexNetEngine
     [[nodiscard]] std::string NameOf(std::uint32_t task) const;
     [[nodiscard]] std::vector<std::string> DescribeWaiting() const;
 
+    void RunPending(std::uint32_t index);
+    void ScheduleIndex(std::uint32_t index, SimTime time);
     void ScheduleFlow(Flow& flow, SimTime time);
     void ScheduleTask(std::uint32_t task, SimTime time);
     void SchedulePending(Flow* flow, std::uint32_t task, SimTime time);
@@ -150,6 +156,7 @@ class FlexNetEngine
     Bytes m_putWireHops = 0;     ///< bytes x hops that flows gone by now have sent
     Bytes m_droppedWireHops = 0; ///< of these, what drops have spared the links
     std::vector<std::string> m_violations;
+    std::unique_ptr<FlexNetTrains> m_trains; ///< null: every packet by itself
 };
 
 } // namespace topoopt

@@ -76,7 +76,10 @@ struct FlexNetEngine::Flow
     bool established = false;
     bool done = false;
     bool recovering = false;
-    bool timedOut = false; ///< its event is pending
+    bool timedOut = false;        ///< its event is pending
+    bool clean = true;            ///< no timeout, no drop
+    bool quiet = false;           ///< trains: clean, and everything has been sent
+    std::uint32_t lastNumber = 0; ///< of its last packet
     double alfa = 0;
     std::uint64_t rtt = 0;
     std::uint64_t deviation = 0;

@@ -22,7 +22,7 @@ constexpr std::size_t kMostLines = 100;
 } // namespace
 
 void
-FlexNetEngine::StartTasks()
+FlexNetEngine::PrepareTasks()
 {
     m_tasks.resize(m_graph.tasks.size());
     m_devices.resize(m_graph.devices.size());
@@ -59,6 +59,11 @@ FlexNetEngine::StartTasks()
             }
         }
     }
+}
+
+void
+FlexNetEngine::StartTasks()
+{
     // One picosecond apart, in the order of the reference's hash table.
     SimTime time = 0;
     for (const std::uint32_t task : FlexNetReferenceOrder(m_graph))

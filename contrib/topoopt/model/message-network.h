@@ -105,9 +105,15 @@ class MessageNetwork
     [[nodiscard]] virtual SimTime Now() const = 0;
     /** Schedules itself with ns-3; call after the first Send() or CallAt(), before Simulator::Run(). */
     virtual void Start(SimTime stop) = 0;
-    /** Whether work was left when the run ended (stop time, or interrupted). */
     [[nodiscard]] virtual NetworkTotals Totals() const = 0;
     [[nodiscard]] virtual std::vector<LinkCounters> Links() const = 0;
+
+    /** Whether the run ended because nothing moved any more while messages were under way. */
+    [[nodiscard]] virtual bool Stalled() const
+    {
+        return false;
+    }
+
     /** Messages that have not finished, by id. */
     [[nodiscard]] virtual std::vector<MessageRecord> Unfinished() const = 0;
     /** Identities that a finished run must satisfy; one line per violation, empty = all hold. */

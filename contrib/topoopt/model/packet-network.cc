@@ -23,6 +23,8 @@ namespace
 constexpr std::size_t kBlock = 1024; ///< records that a pool allocates at once
 /** Identities that fail are reported one by one up to this many. */
 constexpr std::size_t kMaxViolations = 10;
+/** Nothing moves any more: no packet has arrived in order for this many timeouts, each doubled up to 64 times. */
+constexpr SimTime kStallTimeouts = 256;
 
 /** Events between two calls of the heartbeat; about a millisecond. */
 constexpr std::uint32_t kHeartbeatPeriod = 1U << 14;
@@ -499,7 +501,7 @@ PacketNetwork::Pump()
     const SimTime horizon =
         m_stepped ? ns3::Simulator::Now().GetTimeStep() + 1 : ns3::PeekScheduler::NextTimeStep();
     std::uint32_t untilHeartbeat = kHeartbeatPeriod;
-    while (!m_events.Empty() && m_unfinished + m_pendingCalls > 0)
+    while (!m_events.Empty() && m_unfinished + m_pendingCalls > 0 && !m_stalled)
     {
         const EventHeap::Entry event = m_events.Top();
         if (event.time > m_stop)
@@ -673,6 +675,7 @@ PacketNetwork::ReceiveInOrder(Train& train, std::uint32_t packets)
     flow.live -= packets;
     flow.expected += packets;
     flow.lastSeen = flow.expected;
+    m_lastProgress = m_now;
     flow.missingSent = false;
     flow.unacked += packets;
     flow.unackedMarked += (train.flags & kMarked) != 0 ? packets : 0;
@@ -1008,13 +1011,12 @@ PacketNetwork::AnswerOutOfOrder(Flow& flow, std::uint32_t sequence, bool asked)
 void
 PacketNetwork::AnswerInOrder(Flow& flow, bool asked)
 {
-    const bool complete = flow.expected == flow.packets;
-    if (asked || complete)
+    if (flow.expected < flow.packets)
     {
-        SendAck(flow, false);
-    }
-    if (!complete)
-    {
+        if (asked)
+        {
+            SendAck(flow, false);
+        }
         return;
     }
     flow.end = m_now;
@@ -1031,6 +1033,8 @@ PacketNetwork::AnswerInOrder(Flow& flow, bool asked)
         m_endTrace(record);
     }
     m_listener->Delivered(record);
+    // What the arrival set off leaves first: the acknowledgement of a step never delays the next step.
+    SendAck(flow, false);
 }
 
 void
@@ -1145,6 +1149,8 @@ PacketNetwork::OnTimers()
             TrySend(flow);
         }
         ++m_totals.events;
+        m_stalled = m_pendingCalls == 0 && m_locals.empty() &&
+                    m_now - m_lastProgress > kStallTimeouts * m_timeout;
     }
     if (!m_timers.empty())
     {

@@ -87,6 +87,12 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     [[nodiscard]] NetworkTotals Totals() const override;
     [[nodiscard]] std::vector<LinkCounters> Links() const override;
     [[nodiscard]] std::vector<MessageRecord> Unfinished() const override;
+
+    [[nodiscard]] bool Stalled() const override
+    {
+        return m_stalled;
+    }
+
     [[nodiscard]] std::vector<std::string> CheckPhysics() const override;
 
     /** Time for @p bytes alone in an empty network along a route: exact, what slowdown is measured against. */
@@ -196,7 +202,9 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     Bytes m_arrivedWireHops = 0; ///< bytes x hops of packets that reached their end
     Bytes m_droppedWireHops = 0; ///< the same for dropped ones, up to the drop
     SimTime m_timeout =
-        kMillisecond; ///< of retransmission; longer than any packet can be under way
+        kMillisecond;           ///< of retransmission; longer than any packet can be under way
+    SimTime m_lastProgress = 0; ///< a packet arrived in order
+    bool m_stalled = false;
     Bytes m_inFlightWireHops = 0;
     std::unordered_map<std::uint64_t, Flow*> m_locals; ///< messages inside servers, by id
     std::uint64_t m_pendingCalls = 0;

@@ -239,7 +239,8 @@ class GoalReader
         if (label.empty() && words.size() >= 3 &&
             (words[1] == "requires" || words[1] == "irequires"))
         {
-            Order(Label(0), Label(2), words[1] == "requires");
+            const std::uint32_t after = Label(0);
+            Order(after, Label(2), words[1] == "requires");
             return;
         }
         TraceOp op;

@@ -1,0 +1,874 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "ns3/flexnet-trains.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace topoopt
+{
+
+namespace
+{
+
+constexpr unsigned kGroupBits =
+    24; ///< of a stamp: number within the group, and a bit of a label: 1 for arrivals
+constexpr std::uint64_t kGroups = std::uint64_t{1} << (63 - kGroupBits);
+constexpr std::uint32_t kMostInRun = 64;      ///< one mark bit each
+constexpr std::uint32_t kFirstRing = 8;       ///< runs; a power of two
+constexpr SimTime kNoArrival = INT64_MIN / 4; ///< of a link that has carried nothing
+constexpr std::uint64_t kHeartbeatPeriod = 1U << 14;
+
+} // namespace
+
+/** Consecutive packets of one flow, back to back. Packet i arrives at first + i * (a data packet's time). */
+struct FlexNetTrains::Run
+{
+    Flow* flow = nullptr;
+    const std::uint32_t* next = nullptr; ///< link after this one
+    SimTime sent = 0;
+    SimTime first = 0;        ///< arrival of packet 0
+    SimTime before = 0;       ///< arrival of the packet in front of this run
+    std::uint64_t marks = 0;  ///< by packet
+    std::uint32_t number = 0; ///< of packet 0 within the flow
+    std::uint16_t count = 0;
+    std::uint16_t acknowledged = 0; ///< packets from the front that the sender knows of
+    bool byQueue =
+        false; ///< its first arrival is inserted by the end of transmission: an empty wire
+};
+
+struct FlexNetTrains::Port
+{
+    std::unique_ptr<Run[]> ring;
+    std::uint32_t mask = 0;
+    std::uint32_t head = 0; ///< first run with packets that have not arrived
+    std::uint32_t tail = 0;
+    std::uint32_t arrived = 0;     ///< packets of the first run
+    std::uint32_t served = 0;      ///< run in transmission
+    std::uint32_t transmitted = 0; ///< its packets
+    std::uint32_t nextRun = 0;     ///< whose arrival is the pending event
+    std::uint32_t nextOffset = 0;
+    std::uint32_t queueRun = 0; ///< that has an end of transmission pending
+    bool waits = false;         ///< for that
+    bool running = false;       ///< an arrival; the next one is looked for afterwards
+    unsigned dataLine = 0;
+    unsigned synLine = 0;
+    SimTime dataTime = 0;
+    SimTime synTime = 0;
+    SimTime free = 0; ///< end of the last transmission known
+    SimTime last = kNoArrival;
+    Bytes size = 0; ///< of the queue when somebody last looked
+    Bytes limit = 0;
+    Bytes markAbove = 0;
+    // The chain of arrivals that are one transmission apart.
+    Chain chain;
+    // The chain of transmissions.
+    SimTime busySince = kNoArrival;
+    SimTime busyInserted = 0;
+    std::uint64_t busyWord = 0;
+    std::uint64_t queueLabel = 0;
+    SimTime servedTime = 0;      ///< of the last transmission that has ended: how long it took
+    SimTime synEnd = kNoArrival; ///< of the last SYN's transmission; what inserted that:
+    SimTime synParentInserted = 0;
+    std::uint64_t synParentWord = 0;
+    bool synParentKnown = false;
+    std::uint64_t packets = 0;
+    std::uint64_t syns = 0;
+    std::uint64_t marks = 0;
+    std::uint64_t drops = 0;
+
+    Run& At(std::uint32_t run) const
+    {
+        return ring[run & mask];
+    }
+};
+
+FlexNetTrains::FlexNetTrains(FlexNetEngine& engine)
+    : m_engine(engine),
+      m_ports(engine.m_ports.size())
+{
+    m_delayLine = m_order.LineOf(engine.m_config.delay);
+    for (std::size_t i = 0; i < m_ports.size(); ++i)
+    {
+        m_ports[i].dataTime = engine.m_ports[i].dataTime;
+        m_ports[i].synTime = engine.m_ports[i].synTime;
+        m_ports[i].dataLine = m_order.LineOf(m_ports[i].dataTime);
+        m_ports[i].synLine = m_order.LineOf(m_ports[i].synTime);
+        m_ports[i].limit = engine.m_ports[i].limit;
+        m_ports[i].markAbove = engine.m_ports[i].markAbove;
+    }
+    m_order.Reserve(engine.m_scanner + 1);
+    m_current.inserted = -1;
+    m_current.parentInserted = -1;
+}
+
+FlexNetTrains::~FlexNetTrains() = default;
+
+bool
+FlexNetTrains::Fit(const FlexNetEngine& engine)
+{
+    for (const FlexNetEngine::Port& port : engine.m_ports)
+    {
+        // Back-to-back packets must meet on the wire, so that arrivals insert each other.
+        if (port.dataTime >= engine.m_config.delay)
+        {
+            return false;
+        }
+    }
+    for (std::uint32_t i = 0; i < engine.m_graph.tasks.size(); ++i)
+    {
+        const FlexNetTask& task = engine.m_graph.tasks[i];
+        // Such a message is sent at 0, even if its task's turn comes later: time runs backwards.
+        if (engine.m_graph.IsFlow(task) && engine.m_tasks[i].waitsFor == 0)
+        {
+            return false;
+        }
+        // Other events must not look like a link's.
+        const SimTime time = task.kind == FlexNetTaskKind::AllReduce
+                                 ? FlexNetAllReduceDelay(task.runtimeMs)
+                                 : FlexNetComputeTime(task.runtimeMs);
+        for (const FlexNetEngine::Port& port : engine.m_ports)
+        {
+            if (time == port.dataTime && time != 0)
+            {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+// ---- Order
+
+std::uint64_t
+FlexNetTrains::Label(bool longGap, std::uint64_t stamp)
+{
+    if (!longGap)
+    {
+        return std::uint64_t{1} << 63 | stamp;
+    }
+    // Younger chains first; those of one time by their order there.
+    const std::uint64_t group = stamp >> kGroupBits;
+    const std::uint64_t index = stamp & ((std::uint64_t{1} << kGroupBits) - 1);
+    return (kGroups - 1 - group) << kGroupBits | index;
+}
+
+void
+FlexNetTrains::BeginEvent(SimTime inserted)
+{
+    if (m_engine.m_now != m_groupTime)
+    {
+        m_groupTime = m_engine.m_now;
+        ++m_group;
+        m_indexInGroup = 0;
+    }
+    m_stamp = m_group << kGroupBits | m_indexInGroup++ << 1;
+    m_word = m_stamp;
+    m_isArrival = false;
+    m_current.inserted = inserted;
+}
+
+FlexNetRank
+FlexNetTrains::ChildOfNow()
+{
+    return {m_engine.m_now, m_current.inserted, m_word, m_children++};
+}
+
+/** Rank of what the arrival at @p time, the last one before, inserts after all else it does. */
+FlexNetRank
+FlexNetTrains::AfterArrival(const Port& port, SimTime time) const
+{
+    if (port.chain.time == time)
+    {
+        return {time, port.chain.inserted, port.chain.stamp, UINT64_MAX};
+    }
+    return {time, time - port.dataTime, port.chain.label | 1, UINT64_MAX};
+}
+
+void
+FlexNetTrains::Schedule(std::uint32_t slot, SimTime time)
+{
+    m_order.Reserve(slot + 1);
+    if (time == m_engine.m_now && m_groupTime >= 0)
+    {
+        m_immediate.push_back(slot);
+        return;
+    }
+    m_order.Set(slot, time, ChildOfNow());
+}
+
+SimTime
+FlexNetTrains::RunTo(SimTime horizon)
+{
+    FlexNetEngine& engine = m_engine;
+    const auto links = static_cast<std::uint32_t>(m_ports.size());
+    std::uint64_t untilHeartbeat = kHeartbeatPeriod;
+    while (!engine.m_over)
+    {
+        std::uint32_t slot = 0;
+        const FlexNetOrder::Entry event = m_order.Top();
+        if (!m_immediate.empty() && event.time > engine.m_now)
+        {
+            slot = m_immediate.front();
+            m_immediate.pop_front();
+            m_current = {engine.m_now, engine.m_now, 0, 0};
+            BeginEvent(engine.m_now);
+        }
+        else
+        {
+            if (event.time > engine.m_config.stop)
+            {
+                engine.m_now = engine.m_config.stop;
+                engine.m_over = true;
+                break;
+            }
+            if (event.time >= horizon)
+            {
+                return event.time;
+            }
+            slot = event.slot;
+            engine.m_now = event.time;
+            m_current = m_order.Rank(slot);
+            BeginEvent(m_current.inserted);
+            m_order.Remove(slot);
+        }
+        ++engine.m_totals.events;
+        if (slot < links)
+        {
+            Arrival(slot);
+        }
+        else if (slot < 2 * links)
+        {
+            QueueEvent(slot - links);
+        }
+        else
+        {
+            engine.RunPending(slot);
+        }
+        if (--untilHeartbeat == 0)
+        {
+            untilHeartbeat = kHeartbeatPeriod;
+            CopyCounters();
+            if (!engine.m_observer.Progress(engine.m_now, engine.Totals()))
+            {
+                engine.m_over = true;
+            }
+        }
+    }
+    SettleAll();
+    return kNever;
+}
+
+// ---- Queues
+
+void
+FlexNetTrains::Grow(Port& port)
+{
+    const std::uint32_t count = port.tail - port.head;
+    const std::uint32_t capacity = port.ring == nullptr ? kFirstRing : 2 * (port.mask + 1);
+    if (capacity == 0)
+    {
+        throw std::length_error("a queue of 2^31 packets");
+    }
+    auto ring = std::make_unique<Run[]>(capacity);
+    for (std::uint32_t i = 0; i < count; ++i)
+    {
+        ring[i] = port.At(port.head + i);
+    }
+    port.ring = std::move(ring);
+    port.mask = capacity - 1;
+    port.served -= port.head;
+    port.nextRun -= port.head;
+    port.queueRun -= port.head;
+    port.tail = count;
+    port.head = 0;
+}
+
+void
+FlexNetTrains::ServeCount(Port& port, Run& run, std::uint32_t count)
+{
+    if (run.number == 0)
+    {
+        if (port.size > port.markAbove)
+        {
+            run.marks |= 1;
+            ++port.marks;
+        }
+        port.size -= 1;
+        const SimTime end = run.first - m_engine.m_config.delay;
+        const SimTime start = end - port.synTime;
+        const bool first = start == port.busySince;
+        port.synParentInserted = first ? port.busyInserted : start - port.servedTime;
+        port.synParentWord = first ? port.busyWord : port.queueLabel;
+        port.synParentKnown = first || port.synEnd <= port.busySince;
+        port.synEnd = end;
+        port.servedTime = port.synTime;
+        ++port.syns;
+        ++port.packets;
+    }
+    else
+    {
+        if (port.size > port.markAbove)
+        {
+            // Each leaves a queue one packet shorter.
+            const auto marked = static_cast<std::uint32_t>(
+                std::min<Bytes>(count,
+                                (port.size - port.markAbove + kFlexNetMss - 1) / kFlexNetMss));
+            const std::uint64_t bits =
+                marked == kMostInRun ? UINT64_MAX : (std::uint64_t{1} << marked) - 1;
+            run.marks |= bits << port.transmitted;
+            port.marks += marked;
+        }
+        port.size -= Bytes{count} * kFlexNetMss;
+        port.servedTime = port.dataTime;
+        port.packets += count;
+    }
+    port.transmitted += count;
+    if (port.transmitted == run.count && port.served + 1 != port.tail)
+    {
+        ++port.served;
+        port.transmitted = 0;
+    }
+}
+
+/** Transmissions that ended before now; before @p joining bytes join now, if that matters. */
+void
+FlexNetTrains::Serve(Port& port, Bytes joining)
+{
+    const SimTime bound = m_engine.m_now + m_engine.m_config.delay; // by arrivals
+    while (port.served != port.tail)
+    {
+        Run& run = port.At(port.served);
+        if (port.transmitted == run.count)
+        {
+            return; // the last run; more may be appended to it
+        }
+        const SimTime next = run.first + static_cast<SimTime>(port.transmitted) * port.dataTime;
+        if (next >= bound)
+        {
+            const auto crosses = [&port, joining](Bytes level) {
+                return port.size <= level && port.size + joining > level;
+            };
+            if (next == bound && joining > 0 && (crosses(port.markAbove) || crosses(port.limit)) &&
+                QueueFirst(port, run, port.transmitted))
+            {
+                ServeCount(port, run, 1);
+            }
+            return;
+        }
+        const SimTime last = run.first + static_cast<SimTime>(run.count - 1) * port.dataTime;
+        const std::uint32_t count =
+            last < bound ? run.count - port.transmitted
+                         : static_cast<std::uint32_t>((bound - 1 - next) / port.dataTime + 1);
+        ServeCount(port, run, count);
+    }
+}
+
+/** Whether the transmission that ends now does so before the event that is being run. */
+bool
+FlexNetTrains::QueueFirst(const Port& port, const Run& run, std::uint32_t offset)
+{
+    const SimTime now = m_engine.m_now;
+    const SimTime start = now - (run.number == 0 ? port.synTime : port.dataTime);
+    if (start != m_current.inserted)
+    {
+        return start < m_current.inserted;
+    }
+    if (start == port.busySince)
+    {
+        // Inserted by the event that joined the idle queue.
+        if (port.busyInserted != m_current.parentInserted)
+        {
+            return port.busyInserted < m_current.parentInserted;
+        }
+        return port.busyWord <= m_current.parentWord;
+    }
+    // Inserted by the end of the transmission before.
+    const SimTime inserted = start - (offset > 0 ? port.dataTime : port.servedTime);
+    if (inserted != m_current.parentInserted)
+    {
+        return inserted < m_current.parentInserted;
+    }
+    if (!m_isArrival)
+    {
+        ++m_unresolved;
+        return true;
+    }
+    // Both parents belong to chains.
+    if (port.synEnd > port.busySince)
+    {
+        // The queue's chain begins after a short gap, that of a SYN: it comes after all older ones.
+        if (port.synEnd != m_chain.time)
+        {
+            return port.synEnd < m_chain.time && m_chain.label >> 63 != 0;
+        }
+        if (m_chain.inserted != port.synEnd - port.synTime)
+        {
+            return port.synEnd - port.synTime < m_chain.inserted;
+        }
+        if (port.synParentInserted != m_chain.parentInserted)
+        {
+            return port.synParentInserted < m_chain.parentInserted;
+        }
+        if (port.synParentKnown)
+        {
+            return port.synParentWord <= m_chain.parentWord;
+        }
+        ++m_unresolved;
+        return true;
+    }
+    return port.queueLabel <= m_current.parentWord;
+}
+
+void
+FlexNetTrains::Put(std::uint32_t link,
+                   Flow& flow,
+                   const std::uint32_t* next,
+                   std::uint32_t number,
+                   std::uint32_t count,
+                   SimTime sent,
+                   std::uint64_t marks)
+{
+    Port& port = m_ports[link];
+    const SimTime now = m_engine.m_now;
+    const bool syn = number == 0;
+    const Bytes bytes = syn ? 1 : Bytes{count} * kFlexNetMss;
+    Serve(port, bytes);
+    if (port.size + bytes > port.limit)
+    {
+        // Only single packets get here: a server's own queue has no limit.
+        ++port.drops;
+        for (const std::uint32_t* hop = next - 1; *hop != kNoId; ++hop)
+        {
+            m_engine.m_droppedWireHops += bytes;
+        }
+        Disturb(flow);
+        --flow.inFlight;
+        m_engine.FreeIfOver(flow);
+        return;
+    }
+    port.size += bytes;
+    const SimTime time = syn ? port.synTime : port.dataTime;
+    const SimTime delay = m_engine.m_config.delay;
+    bool idle = port.free < now;
+    if (port.free == now)
+    {
+        // The last transmission ends now: before this, or after?
+        const Run* const run = port.served != port.tail ? &port.At(port.served) : nullptr;
+        idle = run == nullptr || port.transmitted == run->count;
+        if (!idle && QueueFirst(port, *run, port.transmitted))
+        {
+            ServeCount(port, port.At(port.served), 1);
+            idle = true;
+        }
+    }
+    if (idle)
+    {
+        port.busySince = now;
+        port.busyInserted = m_current.inserted;
+        port.busyWord = m_word;
+        const SimTime gap = now - m_current.inserted;
+        port.queueLabel = gap == port.dataTime ? m_word : Label(gap > port.dataTime, m_stamp);
+    }
+    port.free = std::max(port.free, now);
+    // An arrival is inserted by the one before if that is still to come when the transmission ends.
+    const bool byQueue = idle && port.last <= now + time;
+    Run* const tail = port.tail != port.head ? &port.At(port.tail - 1) : nullptr;
+    const bool append = tail != nullptr && !idle && !syn && tail->flow == &flow &&
+                        tail->number != 0 && tail->number + tail->count == number &&
+                        tail->sent == sent && tail->next == next &&
+                        tail->count + count <= kMostInRun;
+    const bool pending = port.waits || port.running || m_order.Has(link);
+    if (append)
+    {
+        tail->marks |= marks << tail->count;
+        const std::uint32_t first = tail->count;
+        tail->count = static_cast<std::uint16_t>(tail->count + count);
+        port.free += static_cast<SimTime>(count) * time;
+        port.last = port.free + delay;
+        if (!pending)
+        {
+            const bool final = number + count - 1 == flow.lastNumber;
+            if (!flow.quiet || *next != kNoId)
+            {
+                ScheduleArrival(link, port.tail - 1, first);
+            }
+            else if (final)
+            {
+                ScheduleArrival(link, port.tail - 1, tail->count - 1U);
+            }
+        }
+        return;
+    }
+    const std::uint32_t firstRun = port.tail - port.head;
+    while (count > 0)
+    {
+        if (port.ring == nullptr || port.tail - port.head > port.mask)
+        {
+            Grow(port);
+        }
+        const std::uint32_t part = std::min(count, kMostInRun);
+        Run& run = port.At(port.tail);
+        run.flow = &flow;
+        run.next = next;
+        run.sent = sent;
+        run.before = port.last;
+        run.first = port.free + time + delay;
+        run.marks = marks;
+        run.number = number;
+        run.count = static_cast<std::uint16_t>(part);
+        run.acknowledged = 0;
+        run.byQueue = false;
+        if (port.served + 1 == port.tail && port.served != port.tail &&
+            port.transmitted == port.At(port.served).count)
+        {
+            port.served = port.tail;
+            port.transmitted = 0;
+        }
+        ++port.tail;
+        port.free += static_cast<SimTime>(part) * time;
+        port.last = port.free + delay;
+        number += part;
+        count -= part;
+    }
+    if (byQueue)
+    {
+        port.At(port.head + firstRun).byQueue = true;
+        port.queueRun = port.head + firstRun;
+        m_order.SetInLine(syn ? port.synLine : port.dataLine,
+                          static_cast<std::uint32_t>(m_ports.size()) + link,
+                          now + time,
+                          ChildOfNow());
+    }
+    if (!pending)
+    {
+        port.nextRun = port.head + firstRun;
+        port.nextOffset = 0;
+        FindNext(link);
+    }
+}
+
+// ---- Arrivals
+
+/** The pending event of a link is the arrival of packet @p offset of run @p run. */
+void
+FlexNetTrains::ScheduleArrival(std::uint32_t link, std::uint32_t index, std::uint32_t offset)
+{
+    Port& port = m_ports[link];
+    const Run& run = port.At(index);
+    port.nextRun = index;
+    port.nextOffset = offset;
+    port.waits = false;
+    const SimTime time = run.first + static_cast<SimTime>(offset) * port.dataTime;
+    const SimTime before = offset > 0 ? time - port.dataTime : run.before;
+    if (m_follows && before == m_engine.m_now && time - before == port.dataTime)
+    {
+        m_order.SetInLine(port.dataLine, link, time, AfterArrival(port, before));
+        return;
+    }
+    m_order.Set(link, time, AfterArrival(port, before));
+}
+
+/** Looks for the next arrival that does something, from nextRun and nextOffset on. */
+void
+FlexNetTrains::FindNext(std::uint32_t link)
+{
+    Port& port = m_ports[link];
+    std::uint32_t offset = port.nextOffset;
+    for (std::uint32_t index = port.nextRun; index != port.tail; ++index, offset = 0)
+    {
+        const Run& run = port.At(index);
+        if (offset == run.count)
+        {
+            continue;
+        }
+        if (offset == 0)
+        {
+            if (run.byQueue)
+            {
+                port.nextRun = index;
+                port.nextOffset = 0;
+                port.waits = true;
+                return;
+            }
+            if (run.first - run.before != port.dataTime)
+            {
+                ScheduleArrival(link, index, 0);
+                return;
+            }
+        }
+        if (*run.next != kNoId || !run.flow->quiet)
+        {
+            ScheduleArrival(link, index, offset);
+            return;
+        }
+        if (run.number + run.count - 1 == run.flow->lastNumber)
+        {
+            ScheduleArrival(link, index, run.count - 1U);
+            return;
+        }
+    }
+    port.nextRun = port.tail;
+    port.nextOffset = 0;
+}
+
+/** The end of a transmission after which the wire may be empty. */
+void
+FlexNetTrains::QueueEvent(std::uint32_t link)
+{
+    Port& port = m_ports[link];
+    Run& run = port.At(port.queueRun);
+    const SimTime now = m_engine.m_now;
+    if (run.number != 0)
+    {
+        m_word = port.queueLabel;
+    }
+    if (run.before == now)
+    {
+        // The arrival before is simultaneous: has it been?
+        if (m_order.Has(link))
+        {
+            run.byQueue = false;
+            return;
+        }
+        if (port.chain.time != now && m_current < AfterArrival(port, now - port.dataTime))
+        {
+            run.byQueue = false;
+            if (port.waits)
+            {
+                ScheduleArrival(link, port.queueRun, 0);
+            }
+            return;
+        }
+    }
+    // Nothing else is left on the wire, so this is the next arrival.
+    run.byQueue = false;
+    port.nextRun = port.queueRun;
+    port.nextOffset = 0;
+    port.waits = false;
+    m_order.SetInLine(m_delayLine, link, run.first, ChildOfNow());
+}
+
+/** Lets the sender know of packets acknowledged .. @p upTo - 1 of a run. Nothing comes of it but numbers. */
+void
+FlexNetTrains::Acknowledge(Run& run, std::uint32_t upTo)
+{
+    if (run.acknowledged >= upTo)
+    {
+        return;
+    }
+    Flow& flow = *run.flow;
+    const SimTime now = m_engine.m_now;
+    const SimTime time = m_ports[flow.path->links[flow.path->Hops() - 1]].dataTime;
+    for (std::uint32_t i = run.acknowledged; i < upTo; ++i)
+    {
+        m_engine.m_now = run.first + static_cast<SimTime>(i) * time;
+        flow.received = (run.number + std::uint64_t{i}) * kFlexNetMss + 1;
+        --flow.inFlight;
+        m_engine.Acknowledge(flow, flow.received, (run.marks >> i & 1) != 0, run.sent);
+    }
+    run.acknowledged = static_cast<std::uint16_t>(upTo);
+    m_engine.m_now = now;
+}
+
+void
+FlexNetTrains::Arrival(std::uint32_t link)
+{
+    Port& port = m_ports[link];
+    const SimTime now = m_engine.m_now;
+    Serve(port, 0); // marks of what arrives
+    // What has arrived before without being an event.
+    for (; port.head != port.nextRun; ++port.head)
+    {
+        Run& run = port.At(port.head);
+        Acknowledge(run, run.count);
+        port.arrived = 0;
+    }
+    Run& run = port.At(port.head);
+    const std::uint32_t offset = port.nextOffset;
+    const SimTime before = offset > 0 ? now - port.dataTime : run.before;
+    m_isArrival = true;
+    m_chain = port.chain;
+    if (now - before == port.dataTime)
+    {
+        m_word = port.chain.label | 1;
+    }
+    else
+    {
+        port.chain.time = now;
+        port.chain.inserted = m_current.inserted;
+        port.chain.stamp = m_stamp;
+        port.chain.label = Label(now - before > port.dataTime, m_stamp);
+        port.chain.parentInserted = m_current.parentInserted;
+        port.chain.parentWord = m_current.parentWord;
+    }
+    Packet packet;
+    packet.flow = run.flow;
+    packet.next = run.next;
+    packet.sent = run.sent;
+    packet.number = run.number + offset;
+    packet.marked = (run.marks >> offset & 1) != 0;
+    Flow& flow = *run.flow;
+    const bool atEnd = *run.next == kNoId;
+    const bool ends = atEnd && flow.quiet && packet.number == flow.lastNumber;
+    if (atEnd && !ends)
+    {
+        Acknowledge(run, offset);
+    }
+    run.acknowledged = static_cast<std::uint16_t>(offset + 1);
+    port.arrived = offset + 1;
+    if (port.arrived == run.count && port.head + 1 != port.tail)
+    {
+        ++port.head;
+        port.arrived = 0;
+    }
+    port.running = true;
+    if (!atEnd)
+    {
+        Put(*packet.next,
+            flow,
+            packet.next + 1,
+            packet.number,
+            1,
+            packet.sent,
+            packet.marked ? 1 : 0);
+    }
+    else if (ends)
+    {
+        flow.inFlight = 0;
+        m_engine.FinishFlow(flow);
+        m_engine.FreeIfOver(flow);
+    }
+    else
+    {
+        m_engine.Deliver(packet);
+    }
+    port.running = false;
+    port.nextRun = port.head;
+    port.nextOffset = port.arrived;
+    m_follows = true;
+    FindNext(link);
+    m_follows = false;
+}
+
+/** Passes over arrivals before now that were no events. */
+void
+FlexNetTrains::Skip(std::uint32_t link)
+{
+    Port& port = m_ports[link];
+    const bool stops = port.waits || m_order.Has(link);
+    while (port.head != port.tail)
+    {
+        Run& run = port.At(port.head);
+        while (port.arrived < run.count &&
+               run.first + static_cast<SimTime>(port.arrived) * port.dataTime < m_engine.m_now &&
+               !(stops && port.head == port.nextRun && port.arrived == port.nextOffset))
+        {
+            ++port.arrived;
+        }
+        if (*run.next == kNoId)
+        {
+            Acknowledge(run, port.arrived);
+        }
+        if (port.arrived < run.count || port.head + 1 == port.tail)
+        {
+            return;
+        }
+        ++port.head;
+        port.arrived = 0;
+    }
+}
+
+void
+FlexNetTrains::Settle(Flow& flow)
+{
+    if (flow.quiet)
+    {
+        const std::uint32_t link = flow.path->links[flow.path->Hops() - 1];
+        Serve(m_ports[link], 0);
+        Skip(link);
+    }
+}
+
+void
+FlexNetTrains::Disturb(Flow& flow)
+{
+    flow.clean = false;
+    if (!flow.quiet)
+    {
+        return;
+    }
+    const std::uint32_t link = flow.path->links[flow.path->Hops() - 1];
+    Port& port = m_ports[link];
+    Settle(flow);
+    flow.quiet = false;
+    if (!port.running)
+    {
+        m_order.Remove(link);
+        port.waits = false;
+        port.nextRun = port.head;
+        port.nextOffset = port.arrived;
+        FindNext(link);
+    }
+}
+
+void
+FlexNetTrains::SettleAll()
+{
+    // What was due now and not run has been left alone by whoever stopped the run, or by the last task.
+    for (std::uint32_t link = 0; link < m_ports.size(); ++link)
+    {
+        if (m_ports[link].ring != nullptr)
+        {
+            ++m_engine.m_now;
+            Serve(m_ports[link], 0);
+            Skip(link);
+            --m_engine.m_now;
+        }
+    }
+    CopyCounters();
+}
+
+void
+FlexNetTrains::CopyCounters() const
+{
+    for (std::size_t i = 0; i < m_ports.size(); ++i)
+    {
+        m_engine.m_ports[i].packets = m_ports[i].packets;
+        m_engine.m_ports[i].syns = m_ports[i].syns;
+        m_engine.m_ports[i].marks = m_ports[i].marks;
+        m_engine.m_ports[i].drops = m_ports[i].drops;
+    }
+}
+
+Bytes
+FlexNetTrains::Owed() const
+{
+    Bytes owed = 0;
+    for (const Port& port : m_ports)
+    {
+        for (std::uint32_t index = port.head; index != port.tail; ++index)
+        {
+            const Run& run = port.At(index);
+            const Bytes bytes = run.number == 0 ? 1 : kFlexNetMss;
+            std::uint64_t hops = 0;
+            for (const std::uint32_t* next = run.next; *next != kNoId; ++next)
+            {
+                ++hops;
+            }
+            const std::uint32_t arrived = index == port.head ? port.arrived : 0;
+            std::uint32_t queued = run.count;
+            if (index - port.head < port.served - port.head)
+            {
+                queued = 0;
+            }
+            else if (index == port.served)
+            {
+                queued = run.count - port.transmitted;
+            }
+            owed += bytes * (hops * (run.count - arrived) + queued);
+        }
+    }
+    return owed;
+}
+
+} // namespace topoopt

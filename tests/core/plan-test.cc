@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "topoopt/core/error.h"
+#include "topoopt/core/flow-sim.h"
+#include "topoopt/core/plan.h"
+#include "topoopt/core/random.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <stdexcept>
+
+using namespace topoopt;
+
+namespace
+{
+
+Scenario
+CandleScenario(std::uint32_t budget)
+{
+    Scenario scenario;
+    scenario.name = "candle \"16\"";
+    scenario.file = "test";
+    scenario.seed = 3;
+    scenario.servers.count = 16;
+    scenario.servers.nics = 4;
+    scenario.servers.gpus = 4;
+    scenario.workload.kind = WorkloadKind::Model;
+    scenario.workload.path = std::string(TOPOOPT_SOURCE_DIR) + "/traces/models/candle.yaml";
+    scenario.strategy = {{"search", "alternating"},
+                         {"budget", std::to_string(budget)},
+                         {"rounds", "2"},
+                         {"memory", "ignore"}};
+    FabricSpec fabric;
+    fabric.kind = "topoopt";
+    fabric.name = "topoopt";
+    fabric.options = {{"routing", "balanced"}};
+    scenario.fabrics.push_back(fabric);
+    return scenario;
+}
+
+std::string
+Save(const std::string& text, const std::string& name)
+{
+    const std::string file = testing::TempDir() + "/" + name;
+    std::ofstream(file) << text;
+    return file;
+}
+
+std::string
+ErrorOf(const std::string& text)
+{
+    try
+    {
+        (void)ReadPlan(Save(text, "bad-plan.yaml"));
+    }
+    catch (const SpecError& error)
+    {
+        return error.what();
+    }
+    return "";
+}
+
+std::string
+Replaced(std::string text, const std::string& from, const std::string& to)
+{
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return text.replace(at, from.size(), to);
+}
+
+} // namespace
+
+TEST(Numbers, AreWrittenAsRuns)
+{
+    EXPECT_EQ(FormatNumbers({0, 1, 2, 3, 8, 16, 21, 26, 31}), "0-3,8,16-31/5");
+    EXPECT_EQ(FormatNumbers({}), "");
+    EXPECT_EQ(FormatNumbers({10, 11, 0, 1}), "10-11,0-1");
+    EXPECT_EQ(FormatNumbers({5, 3}), "5,3");
+    for (std::uint64_t seed = 0; seed < 200; ++seed)
+    {
+        Rng rng(seed, "numbers");
+        std::vector<std::uint32_t> numbers(rng.Below(20));
+        for (std::uint32_t& number : numbers)
+        {
+            number = static_cast<std::uint32_t>(rng.Below(12));
+        }
+        EXPECT_EQ(ParseNumbers(FormatNumbers(numbers), 100), numbers) << seed;
+    }
+    for (const char* bad :
+         {"a", "1,", ",1", "3-1", "0-9/4", "0-9/0", "1 2", "-1", "4294967295", "0-4294967294"})
+    {
+        EXPECT_THROW((void)ParseNumbers(bad, 1000), std::invalid_argument) << bad;
+    }
+}
+
+TEST(Plan, CanBeWrittenReadRunAndResumed)
+{
+    const Scenario scenario = CandleScenario(200);
+    const Plan plan = MakePlan(scenario, {});
+    EXPECT_LE(plan.confirmedMs, plan.startMs);
+    EXPECT_GT(plan.confirmedMs, 0);
+    EXPECT_EQ(plan.cables.size(), 16U);
+
+    const std::string text = WritePlan(plan);
+    const std::string file = Save(text, "plan.yaml");
+    EXPECT_TRUE(IsPlanFile(file));
+    Plan read = ReadPlan(file);
+    EXPECT_EQ(WritePlan(read), text);
+    EXPECT_EQ(read.name, scenario.name);
+    EXPECT_TRUE(read.strategy.operators == plan.strategy.operators);
+    EXPECT_EQ(read.demand.pairs, plan.demand.pairs);
+
+    // It runs, and takes the time it says.
+    const TaskGraph graph = PlanTaskGraph(read, 2);
+    EXPECT_EQ(graph.iterationEnds.size(), 2U);
+    FlowSimOptions options;
+    options.quantum = 20 * kMicrosecond;
+    options.wire = FlowWire::Roce(scenario.engine.mtu);
+    const FlowSimResult result = SimulateFlows(PlanTaskGraph(read, 1), PlanFabric(read), options);
+    EXPECT_NEAR(static_cast<double>(result.finish) / 1e9,
+                plan.confirmedMs,
+                1e-6 * plan.confirmedMs);
+
+    // Going on from it is never worse, keeps its log, and needs the same job.
+    PlanRequest request;
+    request.from = file;
+    const Plan next = MakePlan(scenario, request);
+    EXPECT_LE(next.confirmedMs, plan.confirmedMs * (1 + 1e-9));
+    EXPECT_GT(next.rounds.size(), plan.rounds.size());
+    EXPECT_EQ(next.rounds.back().round, plan.rounds.back().round + 2);
+    EXPECT_EQ(next.startMs, read.startMs);
+    Scenario other = scenario;
+    other.servers.nics = 8;
+    EXPECT_THROW((void)MakePlan(other, request), SpecError);
+
+    // Cables that the demand does not give are noticed.
+    std::swap(read.cables[0], read.cables[1]);
+    EXPECT_THROW((void)PlanFabric(read), SpecError);
+}
+
+TEST(Plan, InterruptedKeepsTheStart)
+{
+    std::atomic<bool> interrupt{true};
+    PlanRequest request;
+    request.interrupt = &interrupt;
+    const Plan plan = MakePlan(CandleScenario(200), request);
+    EXPECT_TRUE(plan.interrupted);
+    EXPECT_EQ(plan.confirmedMs, plan.startMs);
+    EXPECT_NO_THROW((void)PlanFabric(plan));
+}
+
+TEST(Plan, AsksTheSecondOpinionGiven)
+{
+    PlanRequest request;
+    int asked = 0;
+    request.confirm = [&](const TaskGraph& graph, const Fabric& fabric) {
+        ++asked;
+        EXPECT_EQ(graph.ranks, fabric.topology.servers);
+        return 100.0 + asked; // never better than the start
+    };
+    const Plan plan = MakePlan(CandleScenario(100), request);
+    EXPECT_GE(asked, 1);
+    EXPECT_DOUBLE_EQ(plan.confirmedMs, 101.0);
+}
+
+TEST(Plan, NeedsAModelAndAFabric)
+{
+    Scenario scenario = CandleScenario(10);
+    scenario.fabrics.clear();
+    EXPECT_THROW((void)MakePlan(scenario, {}), SpecError);
+    scenario = CandleScenario(10);
+    scenario.workload.kind = WorkloadKind::Trace;
+    EXPECT_THROW((void)MakePlan(scenario, {}), SpecError);
+}
+
+TEST(Plan, ErrorsNameTheirPlace)
+{
+    const std::string text = WritePlan(MakePlan(CandleScenario(0), {}));
+    EXPECT_EQ(ErrorOf(text), "");
+    EXPECT_NE(ErrorOf(Replaced(text, "plan: 1", "plan: 2")).find("plan: found '2'"),
+              std::string::npos);
+    EXPECT_NE(ErrorOf(Replaced(text, "stages: 1", "stages: 0")).find("strategy.stages"),
+              std::string::npos);
+    EXPECT_NE(ErrorOf(Replaced(text, "ranks: \"0-15\"", "ranks: \"15-0\"")).find("ranks: found"),
+              std::string::npos);
+    EXPECT_NE(ErrorOf(Replaced(text, "micro_batches", "micro_batchs")).find("did you mean"),
+              std::string::npos);
+    EXPECT_NE(ErrorOf(Replaced(text, "servers: \"0-15\"", "servers: \"0-16\"")).find("found 16"),
+              std::string::npos);
+    // A strategy of another shape is found out when it is to run.
+    const Plan bad =
+        ReadPlan(Save(Replaced(text, "operators: 71", "operators: 70"), "plan-of-70.yaml"));
+    EXPECT_THROW((void)PlanTaskGraph(bad, 1), SpecError);
+}

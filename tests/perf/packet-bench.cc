@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What a packet-hop costs, in empty ns-3 events of the same run.
+#include "empty-event.h"
+#include "ns3/executor.h"
+#include "ns3/map-scheduler.h"
+#include "ns3/object-factory.h"
+#include "ns3/packet-network.h"
+#include "ns3/peek-scheduler.h"
+#include "ns3/simulator.h"
+#include "topoopt/core/topology-kinds.h"
+
+#include <algorithm>
+#include <benchmark/benchmark.h>
+#include <ctime>
+
+namespace topoopt::perf
+{
+
+double
+CpuSeconds()
+{
+    timespec time{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+namespace
+{
+
+std::uint64_t g_left = 0;
+
+void
+EmptyEvent()
+{
+    if (g_left > 0)
+    {
+        --g_left;
+        ns3::Simulator::Schedule(ns3::TimeStep(1000 + g_left % 7), &EmptyEvent);
+    }
+}
+
+/** Nothing is recorded: the engine alone. */
+class Silent final : public ExecutionObserver
+{
+  public:
+    void MessageFinished(const MessageRecord&, const MessageContext&) override
+    {
+    }
+
+    void OperationFinished(const OperationRecord&) override
+    {
+    }
+
+    void TaskFinished(const TaskRecord&) override
+    {
+    }
+};
+
+/** One AllReduce of @p bytes over all servers. */
+TaskGraph
+OneAllReduce(std::uint32_t servers, Bytes bytes)
+{
+    TaskGraph graph;
+    graph.ranks = servers;
+    CommGroup group;
+    group.name = "all";
+    for (RankId r = 0; r < servers; ++r)
+    {
+        group.members.push_back(r);
+    }
+    graph.groups.push_back(group);
+    CollectiveCall call;
+    call.kind = CollectiveKind::AllReduce;
+    call.bytes = bytes;
+    call.elementBytes = 4;
+    graph.collectives.push_back(call);
+    for (RankId r = 0; r < servers; ++r)
+    {
+        Task task;
+        task.kind = TaskKind::Collective;
+        task.rank = r;
+        task.object = 0;
+        task.member = r;
+        graph.Add(task);
+    }
+    graph.Finalize("benchmark");
+    return graph;
+}
+
+/** An AllReduce over the four rings of a patch-panel fabric; arguments: servers, MB, trains, MTU. */
+void
+RingAllReduce(benchmark::State& state)
+{
+    const auto servers = static_cast<std::uint32_t>(state.range(0));
+    const TaskGraph graph = OneAllReduce(servers, static_cast<Bytes>(state.range(1)) * 1'000'000);
+    FabricContext context;
+    context.servers.count = servers;
+    context.servers.nics = 4;
+    FabricSpec spec;
+    spec.kind = "topoopt";
+    spec.name = spec.kind;
+    const Fabric fabric = BuildFabric(spec, context);
+    const CollectiveChoice collectives;
+    double seconds = 0;
+    double hops = 0;
+    double events = 0;
+    const double empty = EmptyEventSeconds();
+    for (auto _ : state)
+    {
+        ns3::PeekScheduler::Install();
+        const ns3::Ptr<PacketNetwork> network = ns3::CreateObject<PacketNetwork>();
+        PacketNetworkConfig config;
+        config.trains = state.range(2) != 0;
+        config.mtu = static_cast<Bytes>(state.range(3));
+        network->Build(fabric.topology, config);
+        Silent observer;
+        ExecutorConfig executorConfig;
+        executorConfig.graph = &graph;
+        executorConfig.fabric = &fabric;
+        executorConfig.collectives = &collectives;
+        for (ServerId s = 0; s < servers; ++s)
+        {
+            executorConfig.placement.push_back(s);
+        }
+        TaskExecutor executor(executorConfig, *network, observer);
+        const double start = CpuSeconds();
+        executor.Begin();
+        network->Start(kNever);
+        ns3::Simulator::Run();
+        seconds += CpuSeconds() - start;
+        hops += static_cast<double>(network->Totals().packetHops);
+        events += static_cast<double>(network->Totals().events);
+        if (!executor.Done() || !network->CheckPhysics().empty())
+        {
+            state.SkipWithError("the run did not complete");
+        }
+        network->Dispose();
+        ns3::Simulator::Destroy();
+    }
+    const double emptyNow = std::min(empty, EmptyEventSeconds());
+    state.counters["hops/s"] = hops / seconds;
+    state.counters["hops"] = hops / static_cast<double>(state.iterations());
+    state.counters["events/hop"] = events / hops;
+    state.counters["empty_events/hop"] = seconds / hops / emptyNow;
+    state.counters["empty_event_ns"] = 1e9 * emptyNow;
+}
+
+BENCHMARK(RingAllReduce)
+    ->ArgNames({"servers", "MB", "trains", "mtu"})
+    ->Args({128, 64, 0, 9000})
+    ->Args({128, 64, 1, 9000})
+    ->Args({128, 64, 0, 1500})
+    ->Args({128, 64, 1, 1500})
+    ->Args({128, 1000, 1, 9000})
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+
+BENCHMARK(RingAllReduce)
+    ->Name("Scaling")
+    ->ArgNames({"servers", "MB", "trains", "mtu"})
+    ->Args({16, 64, 0, 9000})
+    ->Args({32, 64, 0, 9000})
+    ->Args({64, 64, 0, 9000})
+    ->Args({256, 64, 0, 9000})
+    ->Args({512, 64, 0, 9000})
+    ->Args({1024, 64, 0, 9000})
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+
+} // namespace
+
+double
+EmptyEventSeconds()
+{
+    constexpr std::uint64_t kEvents = 2'000'000;
+    ns3::ObjectFactory factory("ns3::MapScheduler");
+    ns3::Simulator::SetScheduler(factory);
+    g_left = kEvents;
+    for (int pending = 0; pending < 1024; ++pending)
+    {
+        ns3::Simulator::Schedule(ns3::TimeStep(static_cast<std::uint64_t>(pending)), &EmptyEvent);
+    }
+    const double start = CpuSeconds();
+    ns3::Simulator::Run();
+    const double seconds = CpuSeconds() - start;
+    ns3::Simulator::Destroy();
+    return seconds / kEvents;
+}
+
+} // namespace topoopt::perf
