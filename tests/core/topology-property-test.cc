@@ -78,7 +78,7 @@ RC_GTEST_PROP(TopologyProperties, FoundTopologiesAreWiredRight, ())
                 return bytes > 0;
             });
             RC_ASSERT(n > 2);
-            RC_ASSERT(d == 1 || (d % 2 == 1 && !mp));
+            RC_ASSERT((d == 1 || (d % 2 == 1 && !mp)));
             continue;
         }
         std::set<std::pair<ServerId, std::uint32_t>> nics;
@@ -107,7 +107,7 @@ RC_GTEST_PROP(TopologyProperties, FoundTopologiesAreWiredRight, ())
                 }
                 for (std::uint32_t nic = 0; nic < d; ++nic)
                 {
-                    RC_ASSERT(nics.count({a, nic}) || nics.count({b, nic}));
+                    RC_ASSERT((nics.count({a, nic}) || nics.count({b, nic})));
                 }
             }
         }
@@ -207,11 +207,12 @@ RC_GTEST_PROP(TopologyProperties, EveryFabricThatIsBuiltWorks, ())
         RC_ASSERT(fabric.topology.servers == n);
         for (const Link& link : fabric.topology.links)
         {
-            RC_ASSERT(!fabric.topology.IsServer(link.src) || link.srcPort < context.servers.nics);
-            RC_ASSERT(!fabric.topology.IsServer(link.dst) || link.dstPort < context.servers.nics);
-            RC_ASSERT(link.reverse == kNoId ||
-                      fabric.topology.links[link.reverse].reverse ==
-                          static_cast<LinkId>(&link - fabric.topology.links.data()));
+            // In parentheses: RapidCheck's own || evaluates both sides.
+            RC_ASSERT((!fabric.topology.IsServer(link.src) || link.srcPort < context.servers.nics));
+            RC_ASSERT((!fabric.topology.IsServer(link.dst) || link.dstPort < context.servers.nics));
+            RC_ASSERT((link.reverse == kNoId ||
+                       fabric.topology.links[link.reverse].reverse ==
+                           static_cast<LinkId>(&link - fabric.topology.links.data())));
         }
         std::vector<ServerId> group(n);
         std::iota(group.begin(), group.end(), 0);
