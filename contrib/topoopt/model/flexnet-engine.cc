@@ -780,6 +780,10 @@ FlexNetEngine::Totals() const
 FlexNetRunResult
 FlexNetEngine::Result() const
 {
+    if (m_trains != nullptr)
+    {
+        m_trains->ServeAll();
+    }
     FlexNetRunResult result;
     result.complete = m_totals.tasks == m_tasks.size();
     result.finalFinish = m_finalFinish;

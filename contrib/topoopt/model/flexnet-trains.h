@@ -57,8 +57,8 @@ class FlexNetTrains
     void Disturb(FlexNetEngine::Flow& flow);
     /** Works out everything up to and including now. */
     void SettleAll();
-    /** Brings the engine's link counters up to date. */
-    void CopyCounters() const;
+    /** Works out what has left the queues before now and brings the engine's counters up to date. */
+    void ServeAll();
     /** Bytes x hops that packets in queues and on wires still have before them. */
     [[nodiscard]] Bytes Owed() const;
 
@@ -89,6 +89,7 @@ class FlexNetTrains
     void Acknowledge(Run& run, std::uint32_t upTo);
     void Skip(std::uint32_t link);
     static void Grow(Port& port);
+    void CopyCounters() const;
     [[nodiscard]] FlexNetRank AfterArrival(const Port& port, SimTime time) const;
     [[nodiscard]] FlexNetRank ChildOfNow();
     void BeginEvent(SimTime inserted);
