@@ -4,6 +4,7 @@
 #include "ns3/flexnet-run.h"
 #include "ns3/packet-network.h"
 #include "topoopt/core/collectives.h"
+#include "topoopt/core/cost.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/topology-kinds.h"
 
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <set>
 
@@ -286,6 +288,15 @@ RunExperiment(const Experiment& experiment,
                   "# topoopt " + std::string(kVersion) + ", result format 1\n" +
                       WriteScenario(experiment.scenario, directory));
     }
+    std::optional<PriceTable> prices;
+    try
+    {
+        prices = ReadPrices();
+    }
+    catch (const SpecError&)
+    {
+        // A program without its data simulates all the same; costs are then unknown.
+    }
     for (const Fabric& fabric : experiment.fabrics)
     {
         if (interrupt != nullptr && interrupt->load())
@@ -310,6 +321,10 @@ RunExperiment(const Experiment& experiment,
         else
         {
             result.runs.push_back(RunOnFabric(scenario, experiment.workload, fabric, options));
+        }
+        if (prices && fabric.router != nullptr)
+        {
+            result.runs.back().costUsd = BillOf(fabric, *prices).total;
         }
     }
     result.interrupted = interrupt != nullptr && interrupt->load();
