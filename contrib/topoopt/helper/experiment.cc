@@ -6,7 +6,9 @@
 #include "topoopt/core/collectives.h"
 #include "topoopt/core/cost.h"
 #include "topoopt/core/error.h"
+#include "topoopt/core/plan.h"
 #include "topoopt/core/topology-kinds.h"
+#include "topoopt/core/trace.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -26,6 +28,9 @@ namespace
 {
 
 namespace fs = std::filesystem;
+
+/** A plan has no stop time; an iteration that is not over by then never will be. */
+constexpr SimTime kPlanStop = 1000 * kSecond;
 
 void
 WriteFile(const fs::path& file, const std::string& text)
@@ -229,6 +234,33 @@ Prepare(const Scenario& scenario)
     return experiment;
 }
 
+Experiment
+PreparePlan(const std::string& file)
+{
+    const Plan plan = ReadPlan(file);
+    Experiment experiment;
+    Scenario& scenario = experiment.scenario;
+    scenario.name = plan.name;
+    scenario.file = file;
+    scenario.seed = plan.seed;
+    scenario.servers = plan.servers;
+    scenario.workload = plan.workload;
+    scenario.fabrics = {plan.fabric};
+    scenario.stop = kPlanStop;
+    experiment.planText = WritePlan(plan);
+    experiment.workload.graph = PlanTaskGraph(plan, 1);
+    const std::uint32_t ranks = experiment.workload.graph.ranks;
+    experiment.workload.placement = MapRanks(ranks,
+                                             plan.servers.count,
+                                             ranks <= plan.servers.count ? 1 : plan.servers.gpus,
+                                             {});
+    experiment.workload.demand = plan.demand;
+    experiment.fabrics.push_back(PlanFabric(plan));
+    Fabric& fabric = experiment.fabrics.back();
+    fabric.name = fabric.name.empty() ? fabric.kind : fabric.name;
+    return experiment;
+}
+
 void
 PrintCheck(const Experiment& experiment, std::ostream& out)
 {
@@ -286,7 +318,8 @@ RunExperiment(const Experiment& experiment,
         }
         WriteFile(root / "manifest.yaml",
                   "# topoopt " + std::string(kVersion) + ", result format 1\n" +
-                      WriteScenario(experiment.scenario, directory));
+                      (experiment.planText.empty() ? WriteScenario(experiment.scenario, directory)
+                                                   : experiment.planText));
     }
     std::optional<PriceTable> prices;
     try

@@ -44,6 +44,8 @@ RunFluidOnFabric(const Scenario& scenario,
     }
     Percentiles fcts;
     double tax = 0;
+    // Where every node is a server, every hop after the first is a relay; switches are no servers.
+    const bool relayed = fabric.topology.NodeCount() == fabric.topology.servers;
     std::uint64_t id = 0;
     const Bytes payload = scenario.engine.mtu - kHeaderBytes;
     for (const FlowRecord& flow : result.flows)
@@ -54,7 +56,7 @@ RunFluidOnFabric(const Scenario& scenario,
         ++summary.flows;
         summary.unfinished += done ? 0 : 1;
         summary.demandBytes += local ? 0 : flow.bytes;
-        tax += static_cast<double>(flow.bytes) * flow.hops;
+        tax += local ? 0.0 : static_cast<double>(flow.bytes) * (relayed ? flow.hops : 1);
         // Messages that follow each other over idle links of the NICs' rate, store and forward.
         const Bytes each = flow.bytes / std::max(1U, flow.messages);
         const SimTime ideal =
