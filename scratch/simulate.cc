@@ -30,6 +30,23 @@ OnSignal(int)
     }
 }
 
+/** Of a scenario, or of a plan; the file's first key decides. */
+Experiment
+ExperimentFrom(const Parser& parser)
+{
+    if (!IsPlanFile(parser.inputs[0]))
+    {
+        return Prepare(ScenarioFrom(parser));
+    }
+    if (parser.Has("set") || parser.Has("seed"))
+    {
+        throw SpecError(parser.inputs[0],
+                        "found a plan and --set or --seed, expected them with the scenario that it "
+                        "is made from");
+    }
+    return PreparePlan(parser.inputs[0]);
+}
+
 } // namespace
 
 const std::atomic<bool>*
@@ -88,7 +105,7 @@ Run(const Command& command, const Arguments& arguments)
     {
         return kDone;
     }
-    const Experiment experiment = Prepare(ScenarioFrom(parser));
+    const Experiment experiment = ExperimentFrom(parser);
     const std::string directory = parser.Has("output") ? parser.values["output"].as<std::string>()
                                                        : "results/" + experiment.scenario.name;
     const bool quiet = parser.Has("quiet");
@@ -141,7 +158,7 @@ Check(const Command& command, const Arguments& arguments)
     {
         return kDone;
     }
-    PrintCheck(Prepare(ScenarioFrom(parser)), std::cout);
+    PrintCheck(ExperimentFrom(parser), std::cout);
     return kDone;
 }
 

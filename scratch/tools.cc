@@ -259,26 +259,9 @@ Convert(const Command& command, const Arguments& arguments)
 int
 Plot(const Command& command, const Arguments& arguments)
 {
-    Parser parser(command);
-    parser.Add()("output,o",
-                 po::value<std::string>()->value_name("DIR"),
-                 "where figures go (default: DIR/plots of the first directory)")(
-        "html",
-        "also write report.html, one self-contained file");
-    if (!parser.Parse(arguments, 1, kAnyNumber))
-    {
-        return kDone;
-    }
+    static_cast<void>(command); // its options, --help among them, are the script's
     std::vector<std::string> words{"python3", PlotScript()};
-    words.insert(words.end(), parser.inputs.begin(), parser.inputs.end());
-    if (parser.Has("output"))
-    {
-        words.insert(words.end(), {"-o", parser.values["output"].as<std::string>()});
-    }
-    if (parser.Has("html"))
-    {
-        words.emplace_back("--html");
-    }
+    words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words)
     {

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """P9: a measure against a parameter, one curve per fabric, from the table that `topoopt sweep` writes.
 
-sweep.csv: `# key=value` lines, a header, a row per point and fabric. The columns before `fabric` are parameters (values with
-their units, as in the scenario), `fabric` and `status` follow, then measures named as in summary.json. Rows whose status is
-not `done` are left out and counted.
+sweep.csv: a header, a row per point, fabric and iteration. The columns between `point` and `fabric` are parameters (values with
+their units, as in the scenario), those after it measures named as in summary.json. Where there is a column `status`, rows that
+are not `done` are left out and counted.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def read_sweep(path: Path) -> Sweep:
             raise ResultError(f"{path}:{number}: found {len(row)} fields, expected {len(header)}")
     place = header.index("fabric")
     parameters = [name for name in header[:place] if name not in NOT_PARAMETERS]
-    measures = [name for name in header[place + 1 :] if name != "status"]
+    measures = [name for name in header[place + 1 :] if name not in ("status", "iteration")]
     return Sweep(path, parameters, measures, [dict(zip(header, row)) for row in table[1:]])
 
 
@@ -171,7 +171,7 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> N
             keys = sorted(points, key=place.__getitem__)
             means = np.array([np.mean(points[key]) for key in keys]) / scale
             total = sum(len(p.get(fabric, {}).get(key, [])) for p in series.values() for key in place)
-            label = f"{fabric} (n = {total} runs)"
+            label = f"{fabric} (n = {total} values)"
             spots = np.array([place[key] for key in keys])
             low = np.array([min(points[key]) for key in keys]) / scale
             high = np.array([max(points[key]) for key in keys]) / scale

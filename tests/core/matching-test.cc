@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <gtest/gtest.h>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -51,6 +52,12 @@ std::uint64_t
 WeightOf(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& matched,
          const std::vector<WeightedPair>& pairs)
 {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> weights;
+    for (const WeightedPair& pair : pairs)
+    {
+        std::uint64_t& weight = weights[{std::min(pair.a, pair.b), std::max(pair.a, pair.b)}];
+        weight = std::max(weight, pair.weight);
+    }
     std::set<std::uint32_t> seen;
     std::uint64_t total = 0;
     for (const auto& [a, b] : matched)
@@ -58,14 +65,7 @@ WeightOf(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& matched,
         EXPECT_LT(a, b);
         EXPECT_TRUE(seen.insert(a).second);
         EXPECT_TRUE(seen.insert(b).second);
-        std::uint64_t weight = 0;
-        for (const WeightedPair& pair : pairs)
-        {
-            if (std::minmax(pair.a, pair.b) == std::minmax(a, b))
-            {
-                weight = std::max(weight, pair.weight);
-            }
-        }
+        const std::uint64_t weight = weights[{a, b}];
         EXPECT_GT(weight, 0U);
         total += weight;
     }
@@ -94,6 +94,49 @@ TEST(MaximumWeightMatching, EqualsBruteForce)
         const std::uint64_t best = BestBySubsets(n, pairs);
         EXPECT_EQ(WeightOf(MaximumWeightMatching(n, pairs), pairs), best);
         EXPECT_GE(2 * WeightOf(GreedyMatching(n, pairs), pairs), best);
+    }
+}
+
+/** Greatest weight of a matching that pairs vertices of two halves, by assignment. */
+double
+BestOfHalves(std::uint32_t half, const std::vector<WeightedPair>& pairs)
+{
+    // Rows and columns are doubled so that nobody is forced into a pair of weight 0 with itself.
+    const std::uint32_t n = 2 * half;
+    std::vector<double> weights(static_cast<std::size_t>(n) * n);
+    for (const WeightedPair& pair : pairs)
+    {
+        weights[static_cast<std::size_t>(pair.a) * n + pair.b] = static_cast<double>(pair.weight);
+    }
+    const std::vector<std::uint32_t> columns = MaximumWeightAssignment(n, weights);
+    double sum = 0;
+    for (std::size_t row = 0; row < n; ++row)
+    {
+        sum += weights[row * n + columns[row]];
+    }
+    return sum;
+}
+
+TEST(MaximumWeightMatching, IsExactWithManyPairs)
+{
+    Rng rng(17, "dense");
+    for (int round = 0; round < 6; ++round)
+    {
+        // Enough pairs that not all go into the first graph.
+        const std::uint32_t half = 105;
+        const std::uint64_t largest = round % 3 == 0 ? 1 : round % 3 == 1 ? 20 : 1ULL << 30;
+        std::vector<WeightedPair> pairs;
+        for (std::uint32_t a = 0; a < half; ++a)
+        {
+            for (std::uint32_t b = 0; b < half; ++b)
+            {
+                // Some vertices are wanted by all: the heaviest pairs of most lead to the same few.
+                const std::uint64_t pull = b < 10 && round % 2 == 0 ? largest : 0;
+                pairs.push_back({a, half + b, 1 + pull + rng.Below(largest)});
+            }
+        }
+        EXPECT_EQ(static_cast<double>(WeightOf(MaximumWeightMatching(2 * half, pairs), pairs)),
+                  BestOfHalves(half, pairs));
     }
 }
 

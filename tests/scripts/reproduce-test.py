@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""scripts/reproduce with a program that only pretends, and the definitions of scenarios/paper."""
+"""scripts/reproduce on a small evaluation with real runs, and the definitions of scenarios/paper."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import io
 import json
 import os
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
-SOURCE = Path(os.environ.get("TOPOOPT_SOURCE", Path(__file__).resolve().parents[2]))
-sys.path[:0] = [str(SOURCE / "scripts")]
 sys.dont_write_bytecode = True
+import cli_fixture as fixture  # noqa: E402
+from cli_fixture import ProgramTest, basic_trace  # noqa: E402
+
+SOURCE = Path(fixture.SOURCE)
+sys.path[:0] = [str(SOURCE / "scripts")]
 
 try:
     import matplotlib  # noqa: F401
@@ -32,104 +34,139 @@ sys.modules["reproduce"] = reproduce
 loader.exec_module(reproduce)
 
 import plot  # noqa: E402
-import sweep  # noqa: E402
 
-PROGRAM = SOURCE / "tests" / "scripts" / "pretend-topoopt"
 PAPER = SOURCE / "scenarios" / "paper"
 RATES = """
 version: 1
-scenario: base.yaml
-parameters:
-  servers.nics: [4, 8]
-  servers.rate: [10Gbps, 100Gbps, 200Gbps]
-quick: {parameters: {servers.rate: [25Gbps]}}
+scenario: s.yaml
+grid:
+  servers.rate: [25Gbps, 100Gbps]
+  fabrics: [[topoopt], [ideal-switch]]
 """
 FIGURES = """
 version: 1
+quick: {rates: {set: {engine.mtu: 1500}, grid: {servers.rate: [50Gbps]}}}
 figures:
   - id: "1"
     title: Rates
     sweeps: [rates]
     pictures:
       - {sweep: rates, x: servers.rate, y: iteration_time_ps, name: iteration}
-      - {sweep: rates, draw: [completion], where: {servers.rate: 10Gbps}}
+      - {sweep: rates, draw: [completion, link_load], where: {servers.rate: 25Gbps, fabric: topoopt}}
     published:
-      - {what: fat-tree over topoopt, value: 2.0, tag: "[abstract]",
-         ours: {sweep: rates, measure: iteration_time_ps, of: {fabric: fat-tree}, over: {fabric: topoopt}, reduce: max}}
-      - {what: d = 4 over d = 8, value: 2, tag: "[derived]",
-         ours: {sweep: rates, measure: iteration_time_ps, of: {servers.nics: 4}, over: {servers.nics: 8}}}
+      - {what: slow over fast, value: 2.0, tag: "[abstract]",
+         ours: {sweep: rates, measure: iteration_time_ps, of: {servers.rate: 25Gbps}, over: {servers.rate: 100Gbps}, reduce: max}}
       - {what: nothing such, value: 1, tag: "[recalled]",
          ours: {sweep: rates, measure: iteration_time_ps, where: {servers.rate: 3Gbps}}}
-    why: They are pretended.
+    why: They are small.
   - {id: "2", title: Same sweep, sweeps: [rates]}
 """
 
 
-class Reproduce(unittest.TestCase):
+class Reproduce(ProgramTest):
     def setUp(self) -> None:
-        holder = tempfile.TemporaryDirectory()
-        self.addCleanup(holder.cleanup)
-        self.dir = Path(holder.name)
-        self.out = self.dir / "out"
-        self.log = self.dir / "log"
-        os.environ["PRETEND_LOG"] = str(self.log)
-        (self.dir / "base.yaml").write_text("version: 1\n")
-        (self.dir / "rates.yaml").write_text(RATES)
-        (self.dir / "figures.yaml").write_text(FIGURES)
+        super().setUp()
+        self.write_trace(basic_trace(4))
+        self.scenario()
+        self.write("rates.yaml", RATES)
+        self.write("figures.yaml", FIGURES)
+        self.out = Path(self.path("out"))
 
-    def call(self, *arguments: object) -> tuple[int, str, str]:
+    def reproduce(self, *words: str) -> tuple[int, str, str]:
         out, errors = io.StringIO(), io.StringIO()
-        words = [*map(str, arguments), "--program", str(PROGRAM), "--definitions", str(self.dir), "-o", str(self.out)]
+        more = ["--program", fixture.PROGRAM, "--definitions", self.dir, "-o", str(self.out), "--quiet"]
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-            status = reproduce.main(words)
+            status = reproduce.main([*words, *more])
         return status, out.getvalue(), errors.getvalue()
 
+    def facts(self) -> list[dict]:
+        return json.loads((self.out / "results.json").read_text())
+
     def test_all(self) -> None:
-        status, out, errors = self.call("all", "-j", "2")
+        status, _, errors = self.reproduce("all", "-j", "2")
         self.assertEqual(status, 0, errors)
-        self.assertEqual(out, f"{self.out / 'results.md'}\n")
         # Two figures share a sweep, which runs once.
-        self.assertEqual(len(self.log.read_text().splitlines()), 6)
-        facts = json.loads((self.out / "results.json").read_text())
-        self.assertEqual([(fact["figure"], fact["done"], fact["points"]) for fact in facts], [("1", 6, 6), ("2", 6, 6)])
+        self.assertEqual(errors.count("sweep rates"), 1)
+        facts = self.facts()
+        self.assertEqual([(fact["figure"], fact["done"], fact["points"]) for fact in facts], [("1", 4, 4), ("2", 4, 4)])
         ours = [row["ours"] for row in facts[0]["comparisons"]]
-        self.assertAlmostEqual(ours[0], 2.5, 6)
-        self.assertAlmostEqual(ours[1], 2, 6)
-        self.assertIsNone(ours[2])
+        times = {}
+        for path in self.out.glob("sweeps/rates/*/summary.json"):
+            run = json.loads(path.read_text())["runs"][0]
+            times[run["fabric"], "rate=25Gbps" in path.parent.name] = run["iteration_time_ps"][0]
+        ratios = [times[fabric, True] / times[fabric, False] for fabric in ("topoopt", "ideal-switch")]
+        self.assertAlmostEqual(ours[0], max(ratios), 9)
+        self.assertTrue(1 < ours[0] <= 4)
+        self.assertIsNone(ours[1])
         page = (self.out / "results.md").read_text()
-        self.assertIn("| fat-tree over topoopt | 2 | [abstract] | 2.5 | 1.25 |", page)
+        self.assertIn(f"| slow over fast | 2 | [abstract] | {ours[0]:.4g} | {ours[0] / 2:.4g} |", page)
         self.assertIn("| nothing such | 1 | [recalled] | – | – |", page)
-        self.assertIn("They are pretended.", page)
+        self.assertIn("They are small.", page)
         for name in facts[0]["files"]:
             self.assertTrue((self.out / name).exists(), name)
-        self.assertIn("figures/1/iteration.png", facts[0]["files"])
-        self.assertIn("figures/1/completion.pdf", facts[0]["files"])
-        self.call("1")
-        self.assertEqual(len(self.log.read_text().splitlines()), 6)
+        self.assertLessEqual(
+            {f"figures/1/{name}" for name in ("iteration.png", "completion.pdf")}, set(facts[0]["files"])
+        )
+        # Started again, nothing runs: every `done` stays as old as it is.
+        before = {path: path.stat().st_mtime_ns for path in self.out.glob("sweeps/rates/*/done")}
+        self.assertEqual((len(before), self.reproduce("1")[0]), (4, 0))
+        self.assertEqual({path: path.stat().st_mtime_ns for path in self.out.glob("sweeps/rates/*/done")}, before)
 
     def test_quick(self) -> None:
-        self.assertEqual(self.call("2", "--quick")[0], 0)
-        self.assertEqual(len(self.log.read_text().splitlines()), 2)
+        self.assertEqual(self.reproduce("2", "--quick")[0], 0)
+        self.assertEqual((self.facts()[0]["done"], self.facts()[0]["points"]), (2, 2))
         self.assertIn("16 servers (quick mode)", (self.out / "results.md").read_text())
 
+    def test_a_point_that_fails_is_told(self) -> None:
+        self.write("rates.yaml", RATES.replace("grid:\n", "grid:\n  stop: [1ns, 1s]\n"))
+        status, _, _ = self.reproduce("1")
+        self.assertEqual((status, self.facts()[0]["done"], self.facts()[0]["points"]), (1, 4, 8))
+
     def test_nothing_done(self) -> None:
-        status, _, _ = self.call("all", "--no-run")
-        self.assertEqual(status, 1)
+        self.assertEqual(self.reproduce("all", "--no-run")[0], 1)
         page = (self.out / "results.md").read_text()
-        self.assertIn("0 of 6 points done", page)
-        self.assertIn("no point is done that completion could be drawn from", page)
+        self.assertIn("0 of 4 points done", page)
+        self.assertIn("no point of rates is done that completion, link_load could be drawn from", page)
+        self.assertIn("empty=no point", (self.out / "figures" / "1" / "iteration.csv").read_text())
+
+    def test_costs(self) -> None:
+        self.write(
+            "figures.yaml",
+            """
+version: 1
+figures:
+  - id: "c"
+    title: Costs
+    costs: {servers: [16, 128], links: [4x100Gbps], fabrics: [topoopt, ideal-switch]}
+    pictures: [{sweep: costs, x: servers.count, y: cost_usd, name: cost}]
+    published:
+      - {what: ideal over topoopt, value: 3.2, tag: "[thesis-abs]",
+         ours: {sweep: costs, measure: cost_usd, of: {fabric: ideal-switch}, over: {fabric: topoopt}, reduce: mean}}
+      - {what: the same, value: 3.2, tag: "[thesis-abs]",
+         ours: {sweep: costs, measure: ratio_to_topoopt, where: {fabric: ideal-switch}}}
+""",
+        )
+        self.assertEqual(self.reproduce("c")[0], 0)
+        facts = self.facts()[0]
+        self.assertEqual((facts["done"], facts["points"]), (2, 2))
+        first, second = (row["ours"] for row in facts["comparisons"])
+        self.assertAlmostEqual(first, second, 9)
+        self.assertGreater(first, 1)
+        self.assertIn("figures/c/cost.pdf", facts["files"])
 
     def test_bad_input(self) -> None:
         for words, text, found in (
             (["3"], FIGURES, "found figure '3', expected one of 1, 2, all or list"),
             (["1"], "version: 1\n", "found no version 1 with a list of figures"),
+            (["1"], "version: [\n", "figures.yaml:2:1:"),
             (["1"], FIGURES.replace("title: Rates", "titel: Rates"), "figures[0].titel: found an unknown key"),
             (["1"], FIGURES.replace("reduce: max", "reduce: most"), "reduce: expected one of"),
-            (["1"], FIGURES.replace("[completion]", "[pie]"), "draw: found 'pie'"),
-            (["1"], FIGURES.replace("sweeps: [rates]", "sweeps: [none]"), "none.yaml"),
+            (["1"], FIGURES.replace("grid: {servers", "grit: {servers"), "quick.rates.grit: found an unknown key"),
+            (["1"], FIGURES.replace('id: "2"', 'id: "1"'), "found an id twice"),
+            (["1"], FIGURES.replace("sweeps: [rates]", "sweeps: [none]"), "none.yaml: cannot be opened"),
         ):
-            (self.dir / "figures.yaml").write_text(text)
-            status, _, errors = self.call(*words, "--quiet")
+            self.write("figures.yaml", text)
+            status, _, errors = self.reproduce(*words)
             self.assertEqual(status, 2, errors)
             self.assertIn(found, errors)
 
@@ -138,38 +175,41 @@ class Paper(unittest.TestCase):
     """What scenarios/paper defines hangs together; nothing is run."""
 
     def test_figures(self) -> None:
-        figures = reproduce.read_figures(PAPER / "figures.yaml")
-        self.assertEqual(len({figure.id for figure in figures}), len(figures))
+        definitions = reproduce.read_definitions(PAPER)
         available = plot.pictures()
-        for figure in figures:
-            used = [entry for entry in figure.pictures] + [row["ours"] for row in figure.published if "ours" in row]
-            for quick in (False, True):
-                found = {name: sweep.read_sweep(PAPER / f"{name}.yaml", quick) for name in figure.sweeps}
-                for entry in used:
-                    one = found[entry["sweep"]]
-                    conditions = {**entry.get("where", {}), **entry.get("of", {}), **entry.get("over", {})}
-                    self.assertLessEqual(set(conditions) - {"fabric"}, set(one.parameters), figure.id)
-                    if "x" in entry:
-                        self.assertIn(entry["x"], one.parameters)
-                    for name in entry.get("draw", []):
-                        self.assertIn(name, available)
-                    if "draw" in entry:
-                        chosen = [
-                            p
-                            for p in one.points
-                            if all(p.values[k] == sweep.text_of(v) for k, v in entry.get("where", {}).items())
-                        ]
-                        self.assertTrue(chosen, f"{figure.id}: no point that {entry['draw']} could be drawn from")
+        used = {name for figure in definitions.figures.values() for name in figure.sweeps}
+        self.assertLessEqual(set(definitions.quick), used)
+        for figure in definitions.figures.values():
+            entries = list(figure.pictures) + [row["ours"] for row in figure.published if "ours" in row]
+            grids = {name: reproduce.load_yaml(PAPER / f"{name}.yaml")["grid"] for name in figure.sweeps}
+            grids["costs"] = {"servers.count": figure.costs.get("servers")}
+            for entry in entries:
+                grid = grids[entry["sweep"]]
+                conditions = {**entry.get("where", {}), **entry.get("of", {}), **entry.get("over", {})}
+                for name, value in conditions.items():
+                    if name != "fabric":
+                        self.assertIn(value, grid[name], f"{figure.id}: no point has {name} = {value}")
+                if "x" in entry:
+                    self.assertIn(entry["x"], grid)
+                self.assertLessEqual(set(entry.get("draw", [])), set(available))
+        bases = {Path(reproduce.load_yaml(PAPER / f"{name}.yaml")["scenario"]).stem for name in used}
+        # No file lies about that no figure uses.
+        self.assertEqual({path.stem for path in PAPER.glob("*.yaml")}, used | bases | {"figures"})
 
-    def test_scenarios_are_scenarios(self) -> None:
-        sweeps = {name for figure in reproduce.read_figures(PAPER / "figures.yaml") for name in figure.sweeps}
-        for name in sorted(sweeps):
-            scenario = sweep.load_yaml(sweep.read_sweep(PAPER / f"{name}.yaml").scenario)
-            self.assertLessEqual({"version", "name", "servers", "workload", "fabrics"}, set(scenario))
-        # No file lies about without a figure that uses it.
-        bases = {sweep.read_sweep(PAPER / f"{name}.yaml").scenario.stem for name in sweeps}
-        self.assertEqual({path.stem for path in PAPER.glob("*.yaml")}, sweeps | bases | {"figures"})
+    def test_the_program_takes_every_point(self) -> None:
+        """`topoopt sweep` reads the scenario of each point before it would write a job array."""
+        definitions = reproduce.read_definitions(PAPER)
+        out = Path(os.getcwd()) / "reproduce-test-files"
+        for name in sorted({name for figure in definitions.figures.values() for name in figure.sweeps}):
+            for quick in (False, True):
+                path, points = reproduce.sweep_file(definitions, name, out, quick)
+                words = ["sweep", str(path), "-o", str(out / "array"), "--slurm", "--quiet"]
+                run = fixture.subprocess.run([fixture.PROGRAM, *words], capture_output=True, text=True, check=False)
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertIn(f"--array=0-{points - 1}%", (out / "array" / "sweep.sbatch").read_text())
+        fixture.shutil.rmtree(out)
 
 
 if __name__ == "__main__":
+    fixture.ready()
     unittest.main()

@@ -259,7 +259,7 @@ INSTANTIATE_TEST_SUITE_P(
              6,
              true,
              true}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& param) { return std::string(param.param.name); });
 
 // ---- The reference's own results
 

@@ -84,6 +84,10 @@ CollectiveAlgorithms()
 {
     using K = CollectiveKind;
     static const std::vector<CollectiveAlgorithm> table{
+        {"auto",
+         "all_reduce: the least alpha-beta estimate on the fabric's links; else the default",
+         {std::begin(kAllKinds), std::end(kAllKinds)},
+         collectives::BuildAuto},
         {"direct",
          "every pair exchanges its part at once; reductions as scatter plus gather",
          {K::AllReduce,
@@ -100,10 +104,26 @@ CollectiveAlgorithms()
          "ceil(log2 n) rounds of empty messages, round k to the member 2^k away",
          {K::Barrier},
          collectives::BuildDissemination},
+        {"double-binary-tree",
+         "two complementary binary trees, half of the payload each, pipelined in chunks",
+         {K::AllReduce},
+         collectives::BuildDoubleBinaryTree},
+        {"halving-doubling",
+         "log2 n exchanges of halves; other group sizes fold in, one round before and after",
+         {K::AllReduce, K::AllGather, K::ReduceScatter},
+         collectives::BuildHalvingDoubling},
+        {"hierarchical",
+         "reduce-scatter within servers, rings across, all-gather within; uneven servers: ring",
+         {K::AllReduce},
+         collectives::BuildHierarchical},
         {"ring",
          "over all rings that the fabric offers; broadcast and reduce as a pipelined chain",
          {K::AllReduce, K::Reduce, K::AllGather, K::Broadcast, K::ReduceScatter},
          collectives::BuildRing},
+        {"tree",
+         "binomial tree, ceil(log2 n) rounds; all_reduce as reduce then broadcast",
+         {K::AllReduce, K::Reduce, K::Gather, K::Scatter, K::Broadcast},
+         collectives::BuildTree},
     };
     return table;
 }

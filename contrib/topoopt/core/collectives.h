@@ -69,7 +69,7 @@ struct CollectiveAlgorithm
     std::unique_ptr<CollectiveProgram> (*build)(const CollectiveContext& context);
 };
 
-/** All algorithms. Adding one: a file in collectives/, its declaration and its entry here. */
+/** All algorithms, sorted by name. Adding one: a file in collectives/, its declaration and its entry here. */
 [[nodiscard]] const std::vector<CollectiveAlgorithm>& CollectiveAlgorithms();
 
 /** Algorithm of each collective kind; the scenario's `collectives:` section over the defaults. */
@@ -104,6 +104,24 @@ namespace collectives
 std::unique_ptr<CollectiveProgram> BuildRing(const CollectiveContext& context);
 std::unique_ptr<CollectiveProgram> BuildDirect(const CollectiveContext& context);
 std::unique_ptr<CollectiveProgram> BuildDissemination(const CollectiveContext& context);
+std::unique_ptr<CollectiveProgram> BuildTree(const CollectiveContext& context);
+std::unique_ptr<CollectiveProgram> BuildDoubleBinaryTree(const CollectiveContext& context);
+std::unique_ptr<CollectiveProgram> BuildHalvingDoubling(const CollectiveContext& context);
+/** The ring if !FitsHierarchical(). */
+std::unique_ptr<CollectiveProgram> BuildHierarchical(const CollectiveContext& context);
+/** Whether there are several servers and each has the same number of members, more than one. */
+[[nodiscard]] bool FitsHierarchical(const std::vector<ServerId>& servers);
+/**
+ * The AllReduce with the least estimated time; the default algorithm for every other kind.
+ *
+ * Ring, hierarchical (where it fits), halving-doubling, double-binary-tree and tree are compared, the earlier
+ * one winning ties. A round costs the latency of its longest way (delays, and one frame per relay) plus
+ * what the busiest link needs for the round's bytes, on the ways that the messages would take; a ring is its
+ * first step times their number, a double tree 2 ceil(log2 n) latencies plus the busiest link's bytes of all
+ * chunks. Groups on one server take the ring. Cost: a route per message of the trees and of halving-doubling,
+ * O(n log n), less than running them.
+ */
+std::unique_ptr<CollectiveProgram> BuildAuto(const CollectiveContext& context);
 } // namespace collectives
 
 } // namespace topoopt

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <lemon/matching.h>
 #include <lemon/smart_graph.h>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <tuple>
 
@@ -43,6 +45,86 @@ FromMates(const std::vector<std::uint32_t>& mate)
     return matched;
 }
 
+/** What the blossom algorithm answers for some of the pairs. */
+struct Solved
+{
+    std::vector<std::uint32_t> mate;
+    /**
+     * Dual variables, kScale times too large: a pair (a, b) of weight w left out of the graph cannot improve
+     * the matching if y_a + y_b >= kScale w. (Duals of blossoms would only help it.)
+     */
+    std::vector<std::int64_t> dual;
+};
+
+using Graph = lemon::SmartGraph;
+using Matching = lemon::MaxWeightedMatching<Graph, Graph::EdgeMap<std::int64_t>>;
+constexpr std::int64_t kScale = Matching::dualScale;
+
+Solved
+Solve(std::uint32_t vertices, const std::vector<WeightedPair>& pairs)
+{
+    Graph graph;
+    graph.reserveNode(static_cast<int>(vertices));
+    graph.reserveEdge(static_cast<int>(pairs.size()));
+    std::vector<Graph::Node> nodes;
+    for (std::uint32_t v = 0; v < vertices; ++v)
+    {
+        nodes.push_back(graph.addNode());
+    }
+    for (const WeightedPair& pair : pairs)
+    {
+        graph.addEdge(nodes[pair.a], nodes[pair.b]);
+    }
+    Graph::EdgeMap<std::int64_t> weight(graph);
+    for (std::size_t e = 0; e < pairs.size(); ++e)
+    {
+        weight[Graph::edgeFromId(static_cast<int>(e))] = static_cast<std::int64_t>(pairs[e].weight);
+    }
+    Matching matching(graph, weight);
+    matching.run();
+    Solved solved;
+    for (std::uint32_t v = 0; v < vertices; ++v)
+    {
+        const Graph::Node other = matching.mate(nodes[v]);
+        solved.mate.push_back(
+            other == lemon::INVALID ? kNoId : static_cast<std::uint32_t>(Graph::id(other)));
+        solved.dual.push_back(matching.nodeValue(nodes[v]));
+    }
+    return solved;
+}
+
+/**
+ * Moves the indices of the @p perVertex heaviest pairs of each vertex out of @p left, which is in the order
+ * to prefer.
+ */
+std::vector<std::size_t>
+TakeHeaviest(std::uint32_t vertices,
+             const std::vector<WeightedPair>& pairs,
+             std::vector<std::size_t>& left,
+             std::uint32_t perVertex)
+{
+    std::vector<std::uint32_t> taken(vertices);
+    std::vector<std::size_t> out;
+    std::vector<std::size_t> rest;
+    for (std::size_t i : left)
+    {
+        std::uint32_t& a = taken[pairs[i].a];
+        std::uint32_t& b = taken[pairs[i].b];
+        if (a < perVertex || b < perVertex)
+        {
+            ++a;
+            ++b;
+            out.push_back(i);
+        }
+        else
+        {
+            rest.push_back(i);
+        }
+    }
+    left = std::move(rest);
+    return out;
+}
+
 } // namespace
 
 std::vector<std::pair<std::uint32_t, std::uint32_t>>
@@ -59,41 +141,66 @@ MaximumWeightMatching(std::uint32_t vertices, const std::vector<WeightedPair>& p
     {
         ++shift;
     }
-
-    using Graph = lemon::SmartGraph;
-    Graph graph;
-    graph.reserveNode(static_cast<int>(vertices));
-    std::vector<Graph::Node> nodes;
-    for (std::uint32_t v = 0; v < vertices; ++v)
-    {
-        nodes.push_back(graph.addNode());
-    }
-    std::vector<std::int64_t> weights;
+    std::vector<WeightedPair> positive;
     for (const WeightedPair& pair : pairs)
     {
         if (pair.weight >> shift != 0)
         {
-            graph.addEdge(nodes[pair.a], nodes[pair.b]);
-            weights.push_back(static_cast<std::int64_t>(pair.weight >> shift));
+            positive.push_back({pair.a, pair.b, pair.weight >> shift});
         }
     }
-    Graph::EdgeMap<std::int64_t> weight(graph);
-    for (std::size_t e = 0; e < weights.size(); ++e)
+    constexpr std::uint32_t kPerVertex = 12;
+    if (positive.size() <= 4ULL * kPerVertex * vertices)
     {
-        weight[Graph::edgeFromId(static_cast<int>(e))] = weights[e];
+        return FromMates(Solve(vertices, positive).mate);
     }
-    lemon::MaxWeightedMatching<Graph, Graph::EdgeMap<std::int64_t>> matching(graph, weight);
-    matching.run();
-    std::vector<std::uint32_t> mate(vertices, kNoId);
-    for (std::uint32_t v = 0; v < vertices; ++v)
-    {
-        const Graph::Node other = matching.mate(nodes[v]);
-        if (other != lemon::INVALID)
+
+    // Of many pairs a few per vertex nearly always hold the optimum; the duals tell which others could matter.
+    std::vector<std::size_t> left(positive.size());
+    std::iota(left.begin(), left.end(), 0);
+    // Equal weights by distance around the circle, or all would want the same few partners.
+    const auto turn = [&](const WeightedPair& pair) {
+        const std::uint32_t up = pair.a < pair.b ? pair.b - pair.a : pair.a - pair.b;
+        return std::min(up, vertices - up);
+    };
+    std::sort(left.begin(), left.end(), [&](std::size_t x, std::size_t y) {
+        const WeightedPair& p = positive[x];
+        const WeightedPair& q = positive[y];
+        return p.weight != q.weight ? p.weight > q.weight
+                                    : std::tuple(turn(p), x) < std::tuple(turn(q), y);
+    });
+    std::vector<WeightedPair> chosen;
+    const auto choose = [&](const std::vector<std::size_t>& indices) {
+        for (std::size_t i : indices)
         {
-            mate[v] = static_cast<std::uint32_t>(Graph::id(other));
+            chosen.push_back(positive[i]);
         }
+    };
+    choose(TakeHeaviest(vertices, positive, left, kPerVertex));
+    for (;;)
+    {
+        Solved solved = Solve(vertices, chosen);
+        std::vector<std::size_t> wanted;
+        std::vector<std::size_t> rest;
+        for (std::size_t i : left)
+        {
+            const WeightedPair& pair = positive[i];
+            const bool settled = solved.dual[pair.a] + solved.dual[pair.b] >=
+                                 kScale * static_cast<std::int64_t>(pair.weight);
+            (settled ? rest : wanted).push_back(i);
+        }
+        if (wanted.empty())
+        {
+            return FromMates(solved.mate);
+        }
+        choose(TakeHeaviest(vertices, positive, wanted, kPerVertex));
+        left.clear();
+        std::merge(rest.begin(),
+                   rest.end(),
+                   wanted.begin(),
+                   wanted.end(),
+                   std::back_inserter(left));
     }
-    return FromMates(mate);
 }
 
 std::vector<std::pair<std::uint32_t, std::uint32_t>>

@@ -25,7 +25,9 @@ struct WeightedPair
  *        bits so that the dual variables fit
  * @return matched pairs with a < b, ascending
  *
- * Cost: O(pairs * vertices * log vertices). Deterministic in the order of @p pairs.
+ * Cost: O(pairs * vertices * log vertices) at worst. With many pairs only the heaviest few of each vertex go
+ * in at first, then those that the dual variables do not rule out, until none is left: still exact.
+ * Deterministic in the order of @p pairs.
  * @throws std::invalid_argument on a pair outside the range
  */
 [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>> MaximumWeightMatching(

@@ -75,7 +75,8 @@ class Solver
         // The soft maximum is off by log(links) / sharpness at most.
         const double logLinks = std::log(static_cast<double>(m_rate.size()) + 1);
         double slack = 0.2;
-        double lastSeconds = kInfinity;
+        double factor = 4;
+        double gapBefore = kInfinity;
         for (std::uint32_t sweep = 0; sweep < options.sweeps; ++sweep)
         {
             m_sharpness = logLinks / slack;
@@ -96,12 +97,15 @@ class Solver
             {
                 break;
             }
-            // Sharper once this soft maximum gives no more.
-            if (seconds > lastSeconds * (1 - 0.05 * slack))
+            // Sharper as the gap closes: too sharp too soon, and flow moves by too little at a time.
+            constexpr std::uint32_t kPatience = 10;
+            if (sweep % kPatience == kPatience - 1)
             {
-                slack = std::max(slack * 0.7, 0.2 * options.gap);
+                factor *= result.Gap() > 0.9 * gapBefore ? 0.7 : 1;
+                gapBefore = result.Gap();
             }
-            lastSeconds = seconds;
+            slack =
+                std::max({std::min(slack, factor * result.Gap()), 0.8 * slack, 0.3 * options.gap});
         }
         return Finish(result, best);
     }

@@ -494,7 +494,10 @@ FindTopology(const Demand& demand, std::uint32_t degree, const TopologyFinderOpt
     found.ringNics = RingNics(demand, groups, degree, options);
     Planner planner(found, found.ringNics / 2);
     PlaceRings(groups, planner, found, options);
-    PlaceMatchings(demand, planner, found, options);
+    if (PairBytes(demand) > 0)
+    {
+        PlaceMatchings(demand, planner, found, options);
+    }
     return found;
 }
 

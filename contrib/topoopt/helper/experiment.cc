@@ -4,8 +4,11 @@
 #include "ns3/flexnet-run.h"
 #include "ns3/packet-network.h"
 #include "topoopt/core/collectives.h"
+#include "topoopt/core/cost.h"
 #include "topoopt/core/error.h"
+#include "topoopt/core/plan.h"
 #include "topoopt/core/topology-kinds.h"
+#include "topoopt/core/trace.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <set>
 
@@ -24,6 +28,9 @@ namespace
 {
 
 namespace fs = std::filesystem;
+
+/** A plan has no stop time; an iteration that is not over by then never will be. */
+constexpr SimTime kPlanStop = 1000 * kSecond;
 
 void
 WriteFile(const fs::path& file, const std::string& text)
@@ -185,6 +192,18 @@ Prepare(const Scenario& scenario)
     context.fromFile = experiment.workload.fabric.get();
     std::set<std::string> names;
     const bool compat = scenario.engine.compat == "flexnet";
+    if (scenario.engine.fidelity == "ns3")
+    {
+        throw SpecError(
+            scenario.file,
+            "engine.fidelity: found ns3, which this version cannot run; expected packet or flow");
+    }
+    if (compat && scenario.engine.fidelity != "packet")
+    {
+        throw SpecError(scenario.file,
+                        "engine.fidelity: found " + scenario.engine.fidelity +
+                            ", expected packet with `compat: flexnet`");
+    }
     if (compat && experiment.workload.flexNet == nullptr)
     {
         throw SpecError(
@@ -212,6 +231,33 @@ Prepare(const Scenario& scenario)
         }
         experiment.fabrics.push_back(std::move(fabric));
     }
+    return experiment;
+}
+
+Experiment
+PreparePlan(const std::string& file)
+{
+    const Plan plan = ReadPlan(file);
+    Experiment experiment;
+    Scenario& scenario = experiment.scenario;
+    scenario.name = plan.name;
+    scenario.file = file;
+    scenario.seed = plan.seed;
+    scenario.servers = plan.servers;
+    scenario.workload = plan.workload;
+    scenario.fabrics = {plan.fabric};
+    scenario.stop = kPlanStop;
+    experiment.planText = WritePlan(plan);
+    experiment.workload.graph = PlanTaskGraph(plan, 1);
+    const std::uint32_t ranks = experiment.workload.graph.ranks;
+    experiment.workload.placement = MapRanks(ranks,
+                                             plan.servers.count,
+                                             ranks <= plan.servers.count ? 1 : plan.servers.gpus,
+                                             {});
+    experiment.workload.demand = plan.demand;
+    experiment.fabrics.push_back(PlanFabric(plan));
+    Fabric& fabric = experiment.fabrics.back();
+    fabric.name = fabric.name.empty() ? fabric.kind : fabric.name;
     return experiment;
 }
 
@@ -272,7 +318,17 @@ RunExperiment(const Experiment& experiment,
         }
         WriteFile(root / "manifest.yaml",
                   "# topoopt " + std::string(kVersion) + ", result format 1\n" +
-                      WriteScenario(experiment.scenario, directory));
+                      (experiment.planText.empty() ? WriteScenario(experiment.scenario, directory)
+                                                   : experiment.planText));
+    }
+    std::optional<PriceTable> prices;
+    try
+    {
+        prices = ReadPrices();
+    }
+    catch (const SpecError&)
+    {
+        // A program without its data simulates all the same; costs are then unknown.
     }
     for (const Fabric& fabric : experiment.fabrics)
     {
@@ -285,14 +341,24 @@ RunExperiment(const Experiment& experiment,
         options.progress = progress;
         options.interrupt = interrupt;
         options.head = HeadOf(experiment, fabric);
-        const std::size_t index = result.runs.size();
-        result.runs.push_back(
-            experiment.scenario.engine.compat == "flexnet"
-                ? RunFlexNetOnFabric(experiment.scenario,
-                                     experiment.workload,
-                                     experiment.scenario.fabrics[index],
-                                     options)
-                : RunOnFabric(experiment.scenario, experiment.workload, fabric, options));
+        const Scenario& scenario = experiment.scenario;
+        if (scenario.engine.compat == "flexnet")
+        {
+            const FabricSpec& spec = scenario.fabrics[result.runs.size()];
+            result.runs.push_back(RunFlexNetOnFabric(scenario, experiment.workload, spec, options));
+        }
+        else if (scenario.engine.fidelity == "flow")
+        {
+            result.runs.push_back(RunFluidOnFabric(scenario, experiment.workload, fabric, options));
+        }
+        else
+        {
+            result.runs.push_back(RunOnFabric(scenario, experiment.workload, fabric, options));
+        }
+        if (prices && fabric.router != nullptr)
+        {
+            result.runs.back().costUsd = BillOf(fabric, *prices).total;
+        }
     }
     result.interrupted = interrupt != nullptr && interrupt->load();
     if (!directory.empty())

@@ -21,6 +21,7 @@ struct Experiment
 {
     Scenario scenario;
     Workload workload;
+    std::string planText; ///< the plan that is run, as YAML; "" = the scenario itself is run
     std::vector<Fabric>
         fabrics; ///< of scenario.fabrics, with distinct names; only named under compat
 };
@@ -30,6 +31,9 @@ struct Experiment
  * @throws SpecError for everything in the input that would stop a run
  */
 [[nodiscard]] Experiment Prepare(const Scenario& scenario);
+
+/** The same for a plan of `topoopt plan`: its job on its fabric, on packets. @throws SpecError as ReadPlan() */
+[[nodiscard]] Experiment PreparePlan(const std::string& file);
 
 /**
  * What would run: ranks, operations, bytes, and for each fabric its links and an estimate of packet-hops,

@@ -52,7 +52,7 @@ struct RunSummary
     SimTime fctMax = 0;
     double maxSlowdown = 0;
     bool complete = false;
-    bool stalled = false; ///< nothing moved any more
+    bool stalled = false;                ///< nothing moved any more
     std::vector<std::string> violations; ///< of the physics check
     std::vector<std::string> waiting;    ///< if not complete: who waits for what
 };
@@ -76,6 +76,15 @@ struct RunOptions
                                      const Workload& workload,
                                      const Fabric& fabric,
                                      const RunOptions& options);
+
+/**
+ * The same by fluid flows (`engine.fidelity: flow`): max-min fair rates instead of packets, core/flow-sim.h. A flow's
+ * ideal is that of the packet engine; the model is coarser, so a slowdown may be a little below 1.
+ */
+[[nodiscard]] RunSummary RunFluidOnFabric(const Scenario& scenario,
+                                          const Workload& workload,
+                                          const Fabric& fabric,
+                                          const RunOptions& options);
 
 } // namespace topoopt
 

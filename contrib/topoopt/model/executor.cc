@@ -25,6 +25,9 @@ struct TaskExecutor::Instance
         std::uint32_t step = 0;
         std::uint32_t expected = 0; ///< messages for this step
         std::uint32_t received = 0;
+        std::uint32_t peer = kNoId; ///< whom the last message went to, and by which route
+        std::uint32_t route = 0;
+        std::uint32_t serverHops = 0;
     };
 
     std::uint32_t collective = 0;
@@ -399,11 +402,17 @@ TaskExecutor::EnterSteps(Instance& instance, std::uint32_t channel, std::uint32_
             if (message.src != message.dst)
             {
                 // Like a queue pair: all messages of a pair in one group and channel take one way.
-                message.route = RouteOf(message.src,
-                                        message.dst,
-                                        Mix64(call.group, channel),
-                                        send.path,
-                                        pending.context.serverHops);
+                if (place.peer != send.peer)
+                {
+                    place.peer = send.peer;
+                    place.route = RouteOf(message.src,
+                                          message.dst,
+                                          Mix64(call.group, channel),
+                                          send.path,
+                                          place.serverHops);
+                }
+                message.route = place.route;
+                pending.context.serverHops = place.serverHops;
             }
             m_network.Send(message);
         }

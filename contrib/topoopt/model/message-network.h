@@ -107,6 +107,7 @@ class MessageNetwork
     virtual void Start(SimTime stop) = 0;
     [[nodiscard]] virtual NetworkTotals Totals() const = 0;
     [[nodiscard]] virtual std::vector<LinkCounters> Links() const = 0;
+
     /** Whether the run ended because nothing moved any more while messages were under way. */
     [[nodiscard]] virtual bool Stalled() const
     {

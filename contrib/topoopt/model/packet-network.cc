@@ -68,6 +68,9 @@ struct PacketNetwork::Flow
     std::uint32_t unacked = 0;  ///< packets since the last acknowledgement
     std::uint32_t unackedMarked = 0;
     // Times.
+    Flow* earlier = nullptr; ///< in the list of timers, which is in order of `due`
+    Flow* later = nullptr;
+    SimTime due = 0;       ///< when the sender is looked at next
     unsigned timeouts = 0; ///< in a row
     SimTime lastProgress = 0;
     SimTime start = 0;
@@ -457,11 +460,7 @@ PacketNetwork::Send(const Message& message)
     flow.sender.cap = flow.route->cap;
     flow.sender.window = flow.route->cap;
     m_config.control->Start(flow.sender);
-    if (m_timers.empty())
-    {
-        m_events.Push({m_now + m_timeout, Key(EventClass::Timers, 0)});
-    }
-    m_timers.push_back({m_now + m_timeout, &flow, flow.id});
+    StartTimer(flow);
     if (!m_startTrace.IsEmpty())
     {
         m_startTrace(RecordOf(flow));
@@ -549,8 +548,17 @@ PacketNetwork::Pump()
             ServeHostQueue(static_cast<LinkId>(id));
             break;
         case EventClass::Timers:
-            OnTimers();
-            continue;
+            if (m_timerEvent != event.time)
+            {
+                m_events.Pop();
+                continue;
+            }
+            if (m_firstTimer != nullptr && m_firstTimer->due <= event.time)
+            {
+                m_now = event.time;
+            }
+            OnTimers(event.time);
+            break;
         case EventClass::Local:
             m_events.Pop();
             m_now = event.time;
@@ -1096,6 +1104,10 @@ PacketNetwork::Finish(Flow& flow)
 {
     flow.over = true;
     flow.acknowledged = m_now;
+    if (flow.route != nullptr)
+    {
+        StopTimer(flow);
+    }
     --m_unfinished;
     m_totals.retransmits += flow.retransmits;
     m_listener->Finished(RecordOf(flow));
@@ -1128,34 +1140,64 @@ PacketNetwork::OnLocal(std::uint64_t id)
 }
 
 void
-PacketNetwork::OnTimers()
+PacketNetwork::StartTimer(Flow& flow)
 {
+    // The timeout never shrinks, so appending keeps the list in order.
+    flow.due = m_now + m_timeout;
+    flow.earlier = m_lastTimer;
+    flow.later = nullptr;
+    (m_lastTimer == nullptr ? m_firstTimer : m_lastTimer->later) = &flow;
+    m_lastTimer = &flow;
+    if (m_timerEvent == kNever)
+    {
+        m_timerEvent = flow.due;
+        m_events.Push({m_timerEvent, Key(EventClass::Timers, 0)});
+    }
+}
+
+void
+PacketNetwork::StopTimer(Flow& flow)
+{
+    (flow.earlier == nullptr ? m_firstTimer : flow.earlier->later) = flow.later;
+    (flow.later == nullptr ? m_lastTimer : flow.later->earlier) = flow.earlier;
+}
+
+void
+PacketNetwork::OnTimers(SimTime time)
+{
+    // One event serves all: it may come for a message that is over, and then moves on to the next.
     m_events.Pop();
-    const TimerEntry entry = m_timers.front();
-    m_timers.pop_front();
-    Flow& flow = *entry.flow;
-    if (flow.id == entry.id && !flow.over)
+    m_timerEvent = kNever;
+    if (m_firstTimer == nullptr)
     {
-        m_now = entry.time;
-        m_timers.push_back({m_now + m_timeout, &flow, flow.id});
-        const SimTime patience = m_timeout << std::min(flow.timeouts, 6U);
-        if (flow.sender.sent > flow.sender.acked && m_now - flow.lastProgress >= patience)
-        {
-            ++flow.timeouts;
-            flow.lastProgress = m_now;
-            flow.retransmits += flow.sender.sent - flow.sender.acked;
-            m_config.control->TimedOut(flow.sender);
-            flow.sender.sent = flow.sender.acked;
-            TrySend(flow);
-        }
-        ++m_totals.events;
-        m_stalled = m_pendingCalls == 0 && m_locals.empty() &&
-                    m_now - m_lastProgress > kStallTimeouts * m_timeout;
+        return;
     }
-    if (!m_timers.empty())
+    if (m_firstTimer->due > time)
     {
-        m_events.Push({m_timers.front().time, Key(EventClass::Timers, 0)});
+        m_timerEvent = m_firstTimer->due;
+        m_events.Push({m_timerEvent, Key(EventClass::Timers, 0)});
+        return;
     }
+    Flow& flow = *m_firstTimer;
+    StopTimer(flow);
+    StartTimer(flow);
+    if (m_timerEvent != m_firstTimer->due)
+    {
+        m_timerEvent = m_firstTimer->due;
+        m_events.Push({m_timerEvent, Key(EventClass::Timers, 0)});
+    }
+    const SimTime patience = m_timeout << std::min(flow.timeouts, 6U);
+    if (flow.sender.sent > flow.sender.acked && m_now - flow.lastProgress >= patience)
+    {
+        ++flow.timeouts;
+        flow.lastProgress = m_now;
+        flow.retransmits += flow.sender.sent - flow.sender.acked;
+        m_config.control->TimedOut(flow.sender);
+        flow.sender.sent = flow.sender.acked;
+        TrySend(flow);
+    }
+    m_stalled = m_pendingCalls == 0 && m_locals.empty() &&
+                m_now - m_lastProgress > kStallTimeouts * m_timeout;
 }
 
 std::uint32_t

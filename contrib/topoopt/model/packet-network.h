@@ -114,20 +114,12 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     {
         Arrival = 0,   ///< id = link
         HostQueue = 1, ///< id = link
-        Timers = 2,    ///< the head of m_timers
+        Timers = 2,    ///< retransmission timers, m_firstTimer
         Local = 3,     ///< id = message inside a server
         Call = 4       ///< id = cookie
     };
 
     static constexpr unsigned kClassShift = 60;
-
-    /** A sender is looked at when this is due; a message that is over by then has another id. */
-    struct TimerEntry
-    {
-        SimTime time;
-        Flow* flow;
-        std::uint64_t id;
-    };
 
     static std::uint64_t Key(EventClass eventClass, std::uint64_t id)
     {
@@ -148,7 +140,9 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     void AnswerOutOfOrder(Flow& flow, std::uint32_t sequence, bool asked);
     void SendAck(Flow& flow, bool missing);
     void OnHostQueue(LinkId link);
-    void OnTimers();
+    void StartTimer(Flow& flow);
+    void StopTimer(Flow& flow);
+    void OnTimers(SimTime time);
     void OnLocal(std::uint64_t id);
     void TrySend(Flow& flow);
     void Inject(Flow& flow, std::uint32_t packets);
@@ -189,7 +183,9 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     std::unordered_multimap<std::uint64_t, std::uint32_t> m_routeIndex; ///< hash of links -> route
     std::vector<std::unique_ptr<Flow[]>> m_flowBlocks;
     Flow* m_freeFlows = nullptr;
-    std::deque<TimerEntry> m_timers; ///< retransmission timers, earliest first
+    Flow* m_firstTimer = nullptr; ///< messages by when their sender is looked at next
+    Flow* m_lastTimer = nullptr;
+    SimTime m_timerEvent = kNever; ///< that stands in the event heap
     std::vector<std::unique_ptr<Train[]>> m_trainBlocks;
     Train* m_freeTrains = nullptr;
     EventHeap m_events;

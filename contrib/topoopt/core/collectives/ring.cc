@@ -64,7 +64,25 @@ class RingProgram : public CollectiveProgram
 class Rounds final : public RingProgram
 {
   public:
-    using RingProgram::RingProgram;
+    explicit Rounds(const CollectiveContext& context)
+        : RingProgram(context),
+          m_splits(m_rings.size())
+    {
+        for (std::uint32_t r = 0; r < RingCount(); ++r)
+        {
+            Split& split = m_splits[r];
+            split.bytes = PartOf(m_call.bytes, RingCount(), r, m_call.elementBytes);
+            if (m_call.kind == CollectiveKind::AllGather)
+            {
+                split.least = split.bytes; // every member's shard goes round whole
+                continue;
+            }
+            const Bytes elements = split.bytes / m_call.elementBytes;
+            split.whole = split.bytes % m_call.elementBytes == 0;
+            split.least = elements / m_size * m_call.elementBytes;
+            split.larger = static_cast<std::uint32_t>(elements % m_size);
+        }
+    }
 
     std::uint32_t Channels() const override
     {
@@ -92,15 +110,24 @@ class Rounds final : public RingProgram
     }
 
   private:
+    /** PartOf() without its divisions: this is asked for every message. */
     [[nodiscard]] Bytes ChunkBytes(std::uint32_t ring, std::uint32_t chunk) const
     {
-        if (m_call.kind == CollectiveKind::AllGather)
-        {
-            return PartOf(m_call.bytes, RingCount(), ring, m_call.elementBytes);
-        }
-        const Bytes part = PartOf(m_call.bytes, RingCount(), ring, m_call.elementBytes);
-        return PartOf(part, m_size, chunk, m_call.elementBytes);
+        const Split& split = m_splits[ring];
+        return split.whole ? split.least + (chunk < split.larger ? m_call.elementBytes : 0)
+                           : PartOf(split.bytes, m_size, chunk, m_call.elementBytes);
     }
+
+    /** How a ring's part of the payload is divided into chunks. */
+    struct Split
+    {
+        Bytes bytes = 0;
+        bool whole = true;        ///< a whole number of elements
+        Bytes least = 0;          ///< size of the smaller chunks
+        std::uint32_t larger = 0; ///< this many have one element more
+    };
+
+    std::vector<Split> m_splits; ///< by ring
 };
 
 /** Broadcast from the root along each ring, Reduce along it to the root; chunks follow each other. */
