@@ -782,6 +782,7 @@ FlexNetEngine::Result() const
 {
     if (m_trains != nullptr)
     {
+        m_trains->FallBackAll();
         m_trains->ServeAll();
     }
     FlexNetRunResult result;

@@ -41,6 +41,7 @@ class FlexNetEngine
 
     struct Packet;
     struct Port;
+    struct FlowState;
     struct Flow;
     struct AllReduce;
 

@@ -55,14 +55,13 @@ struct FlexNetEngine::Port
 };
 
 /**
- * A flow: DCTCP sender and receiver.
+ * The numbers of a DCTCP sender and receiver.
  *
  * Sequence numbers count bytes as in the reference: the SYN is byte 1, data packet k >= 1 is bytes
  * (k-1) * MSS + 2 .. k * MSS + 1.
  */
-struct FlexNetEngine::Flow
+struct FlexNetEngine::FlowState
 {
-    // Sender.
     std::uint64_t size = 0;
     std::uint64_t highestSent = 0;
     std::uint64_t lastAcked = 0;
@@ -86,16 +85,21 @@ struct FlexNetEngine::Flow
     std::uint64_t timeout = 0;
     std::uint64_t deadline = 0; ///< 0: none
     std::uint64_t recoverUpTo = 0;
-    // Receiver.
-    std::uint64_t received = 0;                        ///< everything up to this byte
-    std::unique_ptr<std::vector<std::uint64_t>> early; ///< first bytes beyond a gap, ascending
-
-    const FlexNetPathLinks* path = nullptr;
+    std::uint64_t received = 0; ///< by the receiver: everything up to this byte
     std::uint64_t inFlight = 0; ///< packets in queues and on wires
-    Flow* before = nullptr;     ///< among the unfinished
-    Flow* after = nullptr;      ///< likewise; among the free
     std::uint64_t everSent = 0; ///< the largest that highestSent has been
-    Bytes wireBytes = 0;        ///< put on the first link
+    std::uint64_t timeouts = 0;
+    std::uint64_t retransmits = 0;
+    Bytes wireBytes = 0; ///< put on the first link
+};
+
+/** A flow. */
+struct FlexNetEngine::Flow : FlexNetEngine::FlowState
+{
+    std::unique_ptr<std::vector<std::uint64_t>> early; ///< first bytes beyond a gap, ascending
+    const FlexNetPathLinks* path = nullptr;
+    Flow* before = nullptr; ///< among the unfinished
+    Flow* after = nullptr;  ///< likewise; among the free
     // For the record.
     std::uint64_t id = 0;
     NodeId src = 0;
@@ -103,8 +107,6 @@ struct FlexNetEngine::Flow
     Bytes asked = 0;
     SimTime start = 0;
     SimTime end = kNever;
-    std::uint64_t timeouts = 0;
-    std::uint64_t retransmits = 0;
     std::uint32_t task = 0;
     std::uint32_t ring = 0;
     std::uint32_t round = 0;

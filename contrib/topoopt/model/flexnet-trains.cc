@@ -36,10 +36,9 @@ struct FlexNetTrains::Run
         false; ///< its first arrival is inserted by the end of transmission: an empty wire
 };
 
-struct FlexNetTrains::Port
+/** Everything about a link that running a flow on it changes, but the runs themselves. */
+struct FlexNetTrains::PortState
 {
-    std::unique_ptr<Run[]> ring;
-    std::uint32_t mask = 0;
     std::uint32_t head = 0; ///< first run with packets that have not arrived
     std::uint32_t tail = 0;
     std::uint32_t arrived = 0;     ///< packets of the first run
@@ -76,6 +75,9 @@ struct FlexNetTrains::Port
     std::uint64_t syns = 0;
     std::uint64_t marks = 0;
     std::uint64_t drops = 0;
+    // All runs from this one on are of one flow.
+    const Flow* soleFlow = nullptr;
+    std::uint32_t soleFrom = 0;
 
     /** How many transmissions of a data packet are over after @p time; at most kMostInRun. */
     [[nodiscard]] std::uint32_t TimesIn(SimTime time) const
@@ -86,6 +88,24 @@ struct FlexNetTrains::Port
         times += (times + 1) * dataTime <= time ? 1 : 0;
         return static_cast<std::uint32_t>(times);
     }
+};
+
+/** Where a link and its flow were before they were run ahead of time. */
+struct FlexNetTrains::Ahead
+{
+    Flow* flow = nullptr;
+    FlowState flowState;
+    PortState portState;
+    std::vector<Run> runs;
+};
+
+struct FlexNetTrains::Port : FlexNetTrains::PortState
+{
+    std::unique_ptr<Run[]> ring;
+    std::uint32_t mask = 0;
+    bool foresees = false;         ///< no arrival coincides with an end of transmission
+    SimTime ahead = kNoArrival;    ///< time of the last arrival that was run ahead of time
+    std::unique_ptr<Ahead> before; ///< where it was then
 
     Run& At(std::uint32_t run) const
     {
@@ -102,6 +122,7 @@ FlexNetTrains::FlexNetTrains(FlexNetEngine& engine)
     {
         m_ports[i].dataTime = engine.m_ports[i].dataTime;
         m_ports[i].synTime = engine.m_ports[i].synTime;
+        m_ports[i].foresees = engine.m_config.delay % m_ports[i].dataTime != 0;
         m_ports[i].perTime = 1.0 / static_cast<double>(m_ports[i].dataTime);
         m_ports[i].dataLine = m_order.LineOf(m_ports[i].dataTime);
         m_ports[i].synLine = m_order.LineOf(m_ports[i].synTime);
@@ -291,6 +312,7 @@ FlexNetTrains::Grow(Port& port)
     port.served -= port.head; // not behind the head: Put() has served the queue up to now
     port.nextRun -= port.head;
     port.queueRun -= port.head;
+    port.soleFrom -= port.head; // may be far behind
     port.tail = count;
     port.head = 0;
 }
@@ -443,6 +465,11 @@ FlexNetTrains::Put(std::uint32_t link,
     const SimTime now = m_engine.m_now;
     const bool syn = number == 0;
     const Bytes bytes = syn ? 1 : Bytes{count} * kFlexNetMss;
+    if (port.ahead >= now && !port.running)
+    {
+        // An arrival at this very moment comes first if it was inserted first.
+        FallBack(link, now, true);
+    }
     Serve(port, bytes);
     if (port.size + bytes > port.limit)
     {
@@ -509,6 +536,11 @@ FlexNetTrains::Put(std::uint32_t link,
             }
         }
         return;
+    }
+    if (port.soleFlow != &flow)
+    {
+        port.soleFlow = &flow;
+        port.soleFrom = port.tail;
     }
     const std::uint32_t firstRun = port.tail - port.head;
     while (count > 0)
@@ -758,11 +790,139 @@ FlexNetTrains::Arrival(std::uint32_t link)
         m_engine.Deliver(packet);
     }
     port.running = false;
+    if (atEnd && !ends)
+    {
+        LookAhead(link, flow);
+    }
     port.nextRun = port.head;
     port.nextOffset = port.arrived;
     m_follows = true;
     FindNext(link);
     m_follows = false;
+}
+
+// ---- Flows that have a link for themselves
+
+/** Whether the next arrival concerns only this flow and is before @p bound. */
+bool
+FlexNetTrains::RunsByItself(const Port& port, const Flow& flow, SimTime bound) const
+{
+    if (flow.quiet || port.head == port.tail)
+    {
+        return false;
+    }
+    const Run& run = port.At(port.head);
+    if (port.arrived == run.count ||
+        (port.arrived == 0 && (run.byQueue || run.first - run.before != port.dataTime)))
+    {
+        return false;
+    }
+    const SimTime time = run.first + static_cast<SimTime>(port.arrived) * port.dataTime;
+    return time < bound && time < port.free; // what it sends finds the queue busy
+}
+
+/** Runs arrivals of a flow before @p bound that concern only itself. */
+void
+FlexNetTrains::RunAlone(std::uint32_t link, Flow& flow, SimTime bound)
+{
+    Port& port = m_ports[link];
+    const SimTime now = m_engine.m_now;
+    port.running = true;
+    while (RunsByItself(port, flow, bound))
+    {
+        Run& run = port.At(port.head);
+        const std::uint32_t offset = port.arrived;
+        m_engine.m_now = run.first + static_cast<SimTime>(offset) * port.dataTime;
+        port.ahead = m_engine.m_now;
+        Serve(port, 0);
+        Packet packet;
+        packet.flow = &flow;
+        packet.next = run.next;
+        packet.sent = run.sent;
+        packet.number = run.number + offset;
+        packet.marked = (run.marks >> offset & 1) != 0;
+        run.acknowledged = static_cast<std::uint16_t>(offset + 1);
+        port.arrived = offset + 1;
+        if (port.arrived == run.count && port.head + 1 != port.tail)
+        {
+            ++port.head;
+            port.arrived = 0;
+        }
+        m_engine.Deliver(packet);
+    }
+    port.running = false;
+    m_engine.m_now = now;
+}
+
+/** After an arrival of @p flow: runs it ahead of time if it has the link for itself. */
+void
+FlexNetTrains::LookAhead(std::uint32_t link, Flow& flow)
+{
+    Port& port = m_ports[link];
+    if (!port.foresees || !flow.clean || flow.done || flow.path->Hops() != 1 ||
+        port.soleFlow != &flow || port.waits ||
+        static_cast<std::int32_t>(port.head - port.soleFrom) < 0 ||
+        !RunsByItself(port, flow, kNever))
+    {
+        return;
+    }
+    if (port.before == nullptr)
+    {
+        port.before = std::make_unique<Ahead>();
+    }
+    port.before->flow = &flow;
+    port.before->flowState = flow;
+    port.before->portState = port;
+    port.before->runs.clear();
+    for (std::uint32_t run = port.head; run != port.tail; ++run)
+    {
+        port.before->runs.push_back(port.At(run));
+    }
+    RunAlone(link, flow, kNever);
+}
+
+/** Goes back to before running ahead, and from there to the arrivals before @p bound; with @p ties, also to
+ * one at @p bound if it comes before the event that is being run. */
+void
+FlexNetTrains::FallBack(std::uint32_t link, SimTime bound, bool ties)
+{
+    Port& port = m_ports[link];
+    const Ahead& before = *port.before;
+    Flow& flow = *before.flow;
+    m_order.Remove(link);
+    static_cast<FlowState&>(flow) = before.flowState;
+    static_cast<PortState&>(port) = before.portState;
+    for (std::uint32_t i = 0; i < before.runs.size(); ++i)
+    {
+        port.At(port.head + i) = before.runs[i];
+    }
+    RunAlone(link, flow, bound);
+    if (ties && RunsByItself(port, flow, bound + 1))
+    {
+        const Run& run = port.At(port.head);
+        const SimTime last = port.arrived > 0 ? bound - port.dataTime : run.before;
+        if (AfterArrival(port, last) < m_current)
+        {
+            RunAlone(link, flow, bound + 1);
+        }
+    }
+    port.ahead = kNoArrival;
+    port.waits = false;
+    port.nextRun = port.head;
+    port.nextOffset = port.arrived;
+    FindNext(link);
+}
+
+void
+FlexNetTrains::FallBackAll()
+{
+    for (std::uint32_t link = 0; link < m_ports.size(); ++link)
+    {
+        if (m_ports[link].ahead >= m_engine.m_now)
+        {
+            FallBack(link, m_engine.m_now, true);
+        }
+    }
 }
 
 /** Passes over arrivals before now that were no events. */
@@ -832,6 +992,10 @@ FlexNetTrains::SettleAll()
     // What was due now and not run has been left alone by whoever stopped the run, or by the last task.
     for (std::uint32_t link = 0; link < m_ports.size(); ++link)
     {
+        if (m_ports[link].ahead > m_engine.m_now)
+        {
+            FallBack(link, m_engine.m_now + 1, false);
+        }
         if (m_ports[link].ring != nullptr)
         {
             ++m_engine.m_now;

@@ -23,6 +23,10 @@ namespace topoopt
  * and at the receiver if they end a flow, open it (SYN), or if the sender still has something to send. Other
  * acknowledgements only move the sender's timeout; they are worked out if the flow is in doubt of timing out.
  *
+ * A flow that has a link for itself from sender to receiver concerns nobody else as long as it does. It is run ahead of time until
+ * all has been sent; if something joins its queue before then, it falls back to where it was and is run up to
+ * now.
+ *
  * The order of simultaneous events must be the reference's, which depends on when each was inserted, so on
  * events that are not run here. On a link with packets on the wire, an arrival is inserted by the one before it. As long
  * as arrivals are one transmission apart, a chain, two links that have a simultaneous arrival had
@@ -59,14 +63,19 @@ class FlexNetTrains
     void SettleAll();
     /** Works out what has left the queues before now and brings the engine's counters up to date. */
     void ServeAll();
+    /** Undoes what has been run ahead of time. */
+    void FallBackAll();
     /** Bytes x hops that packets in queues and on wires still have before them. */
     [[nodiscard]] Bytes Owed() const;
 
   private:
     using Flow = FlexNetEngine::Flow;
+    using FlowState = FlexNetEngine::FlowState;
     using Packet = FlexNetEngine::Packet;
     struct Run;
+    struct PortState;
     struct Port;
+    struct Ahead;
 
     /** Arrivals of a link that are one transmission apart, by the first one. */
     struct Chain
@@ -82,6 +91,10 @@ class FlexNetTrains
     void Arrival(std::uint32_t link);
     void QueueEvent(std::uint32_t link);
     void FindNext(std::uint32_t link);
+    void LookAhead(std::uint32_t link, Flow& flow);
+    [[nodiscard]] bool RunsByItself(const Port& port, const Flow& flow, SimTime bound) const;
+    void RunAlone(std::uint32_t link, Flow& flow, SimTime bound);
+    void FallBack(std::uint32_t link, SimTime bound, bool ties);
     void ScheduleArrival(std::uint32_t link, std::uint32_t run, std::uint32_t offset);
     void Serve(Port& port, Bytes joining);
     void ServeCount(Port& port, Run& run, std::uint32_t count);
