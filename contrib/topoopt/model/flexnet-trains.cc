@@ -32,6 +32,8 @@ struct FlexNetTrains::Run
     std::uint32_t number = 0; ///< of packet 0 within the flow
     std::uint16_t count = 0;
     std::uint16_t acknowledged = 0; ///< packets from the front that the sender knows of
+    bool quiet = false;             ///< its flow was when it joined the queue, and is
+    bool ends = false;              ///< its last packet is its flow's last
     bool byQueue =
         false; ///< its first arrival is inserted by the end of transmission: an empty wire
 };
@@ -521,16 +523,17 @@ FlexNetTrains::Put(std::uint32_t link,
         tail->marks |= marks << tail->count;
         const std::uint32_t first = tail->count;
         tail->count = static_cast<std::uint16_t>(tail->count + count);
+        tail->quiet = flow.quiet;
+        tail->ends = number + count - 1 == flow.lastNumber;
         port.free += static_cast<SimTime>(count) * time;
         port.last = port.free + delay;
         if (!pending)
         {
-            const bool final = number + count - 1 == flow.lastNumber;
             if (!flow.quiet || *next != kNoId)
             {
                 ScheduleArrival(link, port.tail - 1, first);
             }
-            else if (final)
+            else if (tail->ends)
             {
                 ScheduleArrival(link, port.tail - 1, tail->count - 1U);
             }
@@ -560,6 +563,8 @@ FlexNetTrains::Put(std::uint32_t link,
         run.number = number;
         run.count = static_cast<std::uint16_t>(part);
         run.acknowledged = 0;
+        run.quiet = flow.quiet;
+        run.ends = number + part - 1 == flow.lastNumber;
         run.byQueue = false;
         if (port.served + 1 == port.tail && port.served != port.tail &&
             port.transmitted == port.At(port.served).count)
@@ -603,6 +608,13 @@ FlexNetTrains::ScheduleArrival(std::uint32_t link, std::uint32_t index, std::uin
     port.waits = false;
     const SimTime time = run.first + static_cast<SimTime>(offset) * port.dataTime;
     const SimTime before = offset > 0 ? time - port.dataTime : run.before;
+    // It has waited in the queue and is out of the caches; it will be needed soon.
+    constexpr std::size_t line = 64;
+    const char* const flow = reinterpret_cast<const char*>(run.flow);
+    for (std::size_t at = 0; at < sizeof(Flow); at += line)
+    {
+        __builtin_prefetch(flow + at, 1, 2);
+    }
     if (m_follows && before == m_engine.m_now && time - before == port.dataTime)
     {
         m_order.SetInLine(port.dataLine, link, time, AfterArrival(port, before));
@@ -639,12 +651,12 @@ FlexNetTrains::FindNext(std::uint32_t link)
                 return;
             }
         }
-        if (*run.next != kNoId || !run.flow->quiet)
+        if (*run.next != kNoId || !(run.quiet || run.flow->quiet))
         {
             ScheduleArrival(link, index, offset);
             return;
         }
-        if (run.number + run.count - 1 == run.flow->lastNumber)
+        if (run.ends)
         {
             ScheduleArrival(link, index, run.count - 1U);
             return;
@@ -976,6 +988,10 @@ FlexNetTrains::Disturb(Flow& flow)
     Port& port = m_ports[link];
     Settle(flow);
     flow.quiet = false;
+    for (std::uint32_t run = port.head; run != port.tail; ++run)
+    {
+        port.At(run).quiet = port.At(run).quiet && port.At(run).flow != &flow;
+    }
     if (!port.running)
     {
         m_order.Remove(link);
