@@ -94,6 +94,8 @@ struct FlexNetTotals
     std::uint64_t drops = 0;
     std::uint64_t timeouts = 0;
     std::uint64_t retransmits = 0;
+    /** Trains: simultaneous events whose order decided a mark and could not be worked out. */
+    std::uint64_t guessedOrders = 0;
 };
 
 /** What a run says while it goes. Every method may be left as it is. */

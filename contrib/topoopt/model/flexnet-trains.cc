@@ -25,17 +25,23 @@ struct FlexNetTrains::Run
 {
     Flow* flow = nullptr;
     const std::uint32_t* next = nullptr; ///< link after this one
-    SimTime sent = 0;
-    SimTime first = 0;        ///< arrival of packet 0
-    SimTime before = 0;       ///< arrival of the packet in front of this run
-    std::uint64_t marks = 0;  ///< by packet
-    std::uint32_t number = 0; ///< of packet 0 within the flow
+    SimTime sent = 0;                    ///< packet 0
+    SimTime step = 0;                    ///< between the sending of one packet and the next
+    SimTime first = 0;                   ///< arrival of packet 0
+    SimTime before = 0;                  ///< arrival of the packet in front of this run
+    std::uint64_t marks = 0;             ///< by packet
+    std::uint32_t number = 0;            ///< of packet 0 within the flow
     std::uint16_t count = 0;
     std::uint16_t acknowledged = 0; ///< packets from the front that the sender knows of
     bool quiet = false;             ///< its flow was when it joined the queue, and is
     bool ends = false;              ///< its last packet is its flow's last
     bool byQueue =
         false; ///< its first arrival is inserted by the end of transmission: an empty wire
+
+    [[nodiscard]] SimTime SentAt(std::uint32_t packet) const
+    {
+        return sent + static_cast<SimTime>(packet) * step;
+    }
 };
 
 /** Everything about a link that running a flow on it changes, but the runs themselves. */
@@ -425,7 +431,7 @@ FlexNetTrains::QueueFirst(const Port& port, const Run& run, std::uint32_t offset
     }
     if (!m_isArrival)
     {
-        ++m_unresolved;
+        ++m_engine.m_totals.guessedOrders;
         return true;
     }
     // Both parents belong to chains.
@@ -448,7 +454,7 @@ FlexNetTrains::QueueFirst(const Port& port, const Run& run, std::uint32_t offset
         {
             return port.synParentWord <= m_chain.parentWord;
         }
-        ++m_unresolved;
+        ++m_engine.m_totals.guessedOrders;
         return true;
     }
     return port.queueLabel <= m_current.parentWord;
@@ -515,12 +521,15 @@ FlexNetTrains::Put(std::uint32_t link,
     Run* const tail = port.tail != port.head ? &port.At(port.tail - 1) : nullptr;
     const bool append = tail != nullptr && !idle && !syn && tail->flow == &flow &&
                         tail->number != 0 && tail->number + tail->count == number &&
-                        tail->sent == sent && tail->next == next &&
-                        tail->count + count <= kMostInRun;
+                        tail->next == next && tail->count + count <= kMostInRun &&
+                        (count == 1 && tail->count == 1 ? sent >= tail->sent
+                                                        : sent == tail->SentAt(tail->count) &&
+                                                              (count == 1 || tail->step == 0));
     const bool pending = port.waits || port.running || m_order.Has(link);
     if (append)
     {
         tail->marks |= marks << tail->count;
+        tail->step = tail->count == 1 ? (sent - tail->sent) : tail->step;
         const std::uint32_t first = tail->count;
         tail->count = static_cast<std::uint16_t>(tail->count + count);
         tail->quiet = flow.quiet;
@@ -557,6 +566,7 @@ FlexNetTrains::Put(std::uint32_t link,
         run.flow = &flow;
         run.next = next;
         run.sent = sent;
+        run.step = 0;
         run.before = port.last;
         run.first = port.free + time + delay;
         run.marks = marks;
@@ -719,7 +729,7 @@ FlexNetTrains::Acknowledge(Run& run, std::uint32_t upTo)
         m_engine.m_now = run.first + static_cast<SimTime>(i) * time;
         flow.received = (run.number + std::uint64_t{i}) * kFlexNetMss + 1;
         --flow.inFlight;
-        m_engine.Acknowledge(flow, flow.received, (run.marks >> i & 1) != 0, run.sent);
+        m_engine.Acknowledge(flow, flow.received, (run.marks >> i & 1) != 0, run.SentAt(i));
     }
     run.acknowledged = static_cast<std::uint16_t>(upTo);
     m_engine.m_now = now;
@@ -766,7 +776,7 @@ FlexNetTrains::Arrival(std::uint32_t link)
     Packet packet;
     packet.flow = run.flow;
     packet.next = run.next;
-    packet.sent = run.sent;
+    packet.sent = run.SentAt(offset);
     packet.number = run.number + offset;
     packet.marked = (run.marks >> offset & 1) != 0;
     if (atEnd && !ends)
@@ -850,7 +860,7 @@ FlexNetTrains::RunAlone(std::uint32_t link, Flow& flow, SimTime bound)
         Packet packet;
         packet.flow = &flow;
         packet.next = run.next;
-        packet.sent = run.sent;
+        packet.sent = run.SentAt(offset);
         packet.number = run.number + offset;
         packet.marked = (run.marks >> offset & 1) != 0;
         run.acknowledged = static_cast<std::uint16_t>(offset + 1);

@@ -125,7 +125,6 @@ class FlexNetTrains
     bool m_follows = false; ///< its link looks for the arrival after it
     unsigned m_delayLine = 0;
     std::uint64_t m_children = 0;
-    std::uint64_t m_unresolved = 0; ///< orders that could not be worked out
 };
 
 } // namespace topoopt
