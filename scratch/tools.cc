@@ -213,7 +213,7 @@ InspectTraces(const Command& command, const Arguments& arguments)
             std::cout << (parser.Has("json") ? ToJson(statistics) : ToText(statistics));
             continue;
         }
-        const TraceSummary summary = Summarise(LoadTrace(path, TraceOptions::Parse(options)));
+        const TraceSummary summary = InspectFile(path, options);
         if (parser.Has("json"))
         {
             PrintJson(summary, std::cout);

@@ -29,12 +29,14 @@ Load(const std::string& name, const std::string& configuration)
 
 /** A model of a few operators on 4 servers, from text. */
 Model
-Tiny(const std::string& operators)
+Tiny(const std::string& operators, std::uint32_t batch)
 {
     const std::string file = testing::TempDir() + "/search-test.yaml";
     std::ofstream(file) << "version: 1\nmodel: tiny\n"
-                           "configurations: [{name: one, servers: 4, gpus: 1, batch_per_gpu: 64}]\n"
-                           "inputs: {x: [512], i: [10]}\noperators:\n"
+                           "configurations: [{name: one, servers: 4, gpus: 1, batch_per_gpu: "
+                        << batch
+                        << "}]\n"
+                           "inputs: {x: [512], i: [10], s: [64, 256]}\noperators:\n"
                         << operators;
     ModelOptions options;
     options.roots = kRoots;
@@ -210,31 +212,27 @@ TEST(Search, FindsTheOptimumOfSmallCases)
     {
         const char* name;
         const char* operators;
+        std::uint32_t batch;
         bool tensor;
         bool fixed;
     };
 
-    for (const Case& c : {Case{"a wide layer behind a table",
-                               "  - {op: embedding, inputs: i, rows: 100000, dim: 512, as: t}\n"
-                               "  - {op: dense, inputs: t, out: 8192}\n"
-                               "  - {op: dense, out: 16}\n",
-                               true,
-                               true},
-                          Case{"four layers, batch splits only",
-                               "  - {op: dense, inputs: x, out: 4096}\n"
-                               "  - {op: dense, out: 4096}\n"
-                               "  - {op: dense, out: 64}\n"
-                               "  - {op: dense, out: 2048}\n",
-                               false,
-                               true},
-                          Case{"two branches and their own topology",
-                               "  - {op: dense, inputs: x, out: 4096, as: a}\n"
-                               "  - {op: dense, inputs: x, out: 4096, as: b}\n"
-                               "  - {op: add, inputs: [a, b]}\n",
-                               false,
-                               false}})
+    const char* const table = "  - {op: embedding, inputs: i, rows: 100000, dim: 512, as: t}\n"
+                              "  - {op: dense, inputs: t, out: 8192}\n"
+                              "  - {op: dense, out: 16}\n";
+    const char* const branches = "  - {op: dense, inputs: x, out: 4096, as: a}\n"
+                                 "  - {op: dense, inputs: x, out: 4096, as: b}\n"
+                                 "  - {op: add, inputs: [a, b]}\n";
+    // Much to compute and few weights, then the opposite: best on different numbers of servers.
+    const char* const mixed = "  - {op: attention, inputs: s, heads: 8}\n"
+                              "  - {op: flat}\n"
+                              "  - {op: dense, out: 4096}\n";
+    int between = 0; // optima that are neither data parallelism nor a single server
+    for (const Case& c : {Case{"computation, then weights", mixed, 32, true, true},
+                          Case{"a wide layer behind a table", table, 64, true, true},
+                          Case{"branches on their own topology", branches, 512, false, false}})
     {
-        Bench bench(Tiny(c.operators), 4, BitRate{25'000'000'000});
+        Bench bench(Tiny(c.operators, c.batch), 4, BitRate{50'000'000'000});
         bench.JudgeByEstimate();
         SearchOptions options;
         options.tensor = c.tensor;
@@ -244,35 +242,38 @@ TEST(Search, FindsTheOptimumOfSmallCases)
         const SearchSpace space(bench.model, *bench.times, 4, options);
         const Strategy start = DataParallel(bench.model, 4);
 
-        // All strategies, each on the start's topology or on its own.
+        // All strategies, on the start's topology and perhaps on their own.
         IterationEstimator estimator = bench.Estimator();
         estimator.Set(start);
-        Fabric fabric = bench.problem.topology(estimator.CurrentDemand());
+        const Fabric fabric = bench.problem.topology(estimator.CurrentDemand());
         estimator.SetFabric(fabric);
-        double optimum = estimator.Run();
-        const double first = optimum;
+        const double first = estimator.Run();
+        double optimum = first;
+        Strategy best = start;
         const auto count = static_cast<std::uint32_t>(bench.model.operators.size());
         std::vector<std::vector<OperatorSplit>> all;
         for (std::uint32_t op = 0; op < count; ++op)
         {
             all.push_back(space.All(op));
+            estimator.Change(op, all[op][0]);
         }
         std::vector<std::size_t> at(count, 0);
         std::size_t strategies = 0;
-        for (std::uint32_t op = 0; op < count; ++op)
-        {
-            estimator.Change(op, all[op][0]);
-        }
         for (bool more = true; more;)
         {
             ++strategies;
-            optimum = std::min(optimum, estimator.Run());
+            double ms = estimator.Run();
             if (!c.fixed)
             {
-                Fabric own = bench.problem.topology(estimator.CurrentDemand());
+                const Fabric own = bench.problem.topology(estimator.CurrentDemand());
                 estimator.SetFabric(own);
-                optimum = std::min(optimum, estimator.Run());
+                ms = std::min(ms, estimator.Run());
                 estimator.SetFabric(fabric);
+            }
+            if (ms < optimum)
+            {
+                optimum = ms;
+                best = estimator.Current();
             }
             more = false;
             for (std::uint32_t op = 0; op < count && !more; ++op)
@@ -282,6 +283,12 @@ TEST(Search, FindsTheOptimumOfSmallCases)
                 more = at[op] != 0;
             }
         }
+        std::set<RankId> used;
+        for (const OperatorSplit& split : best.operators)
+        {
+            used.insert(split.ranks.begin(), split.ranks.end());
+        }
+        between += used.size() > 1 && optimum < first * 0.999 ? 1 : 0;
         int found = 0;
         for (std::uint64_t seed = 0; seed < 100; ++seed)
         {
@@ -290,15 +297,18 @@ TEST(Search, FindsTheOptimumOfSmallCases)
             EXPECT_GE(result.confirmedMs, optimum * (1 - 1e-9));
             found += result.confirmedMs <= optimum * (1 + 1e-9) ? 1 : 0;
         }
-        std::printf("%s: optimum %.4f ms of %zu strategies (data parallel %.4f), found by %d of "
-                    "100 seeds\n",
+        std::printf("%s, batch %u: optimum %.4f ms of %zu strategies (data parallel %.4f), found "
+                    "by %d of 100 seeds: %s\n",
                     c.name,
+                    c.batch,
                     optimum,
                     strategies,
                     first,
-                    found);
+                    found,
+                    Summary(bench.model, best).c_str());
         EXPECT_GE(found, 95) << c.name;
     }
+    EXPECT_GE(between, 1);
 }
 
 TEST(Search, IsTheSameOnAnyNumberOfThreads)

@@ -4,6 +4,7 @@
 #include "topoopt/core/error.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -309,6 +310,9 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
                                                  problem.estimate);
                     estimator.SetFabric(result.fabric);
                     estimator.Set(result.strategy);
+                    // Hotter the longer nothing was found, and from chain to chain.
+                    SearchOptions own = options;
+                    own.temperature *= std::pow(2.0, without) * (chain % 2 == 1 ? 8.0 : 1.0);
                     std::uint32_t left = perChain;
                     const std::uint32_t coarse = perChain / 8;
                     if (chain % 2 == 1 && !options.fixedTopology && coarse > 0)
@@ -316,7 +320,7 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
                         JointWalk(estimator,
                                   space,
                                   problem,
-                                  options,
+                                  own,
                                   result.fabric,
                                   result.demand,
                                   coarse,
@@ -324,7 +328,7 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
                                   joint[chain]);
                         left -= coarse;
                     }
-                    found[chain] = Walk(estimator, space, problem, options, left, rng);
+                    found[chain] = Walk(estimator, space, problem, own, left, rng);
                     found[chain].proposals += joint[chain].walk.proposals;
                     found[chain].accepted += joint[chain].walk.accepted;
                 }
@@ -434,7 +438,7 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
         }
         Log(options, round);
         result.rounds.push_back(std::move(round));
-        if (without >= 3)
+        if (without >= 5)
         {
             break;
         }

@@ -14,7 +14,7 @@ namespace topoopt
  *
  * Every round walks over strategies on the best topology so far, `restarts` chains in `threads` threads, then makes a
  * topology for the demand of each chain's best, and keeps the pair of strategy and topology that the estimate likes
- * most, if the confirmation agrees that it is better than the best so far (by 0.3 % if that is SimulateFlows()). It ends after three rounds without gain, after `rounds`
+ * most, if the confirmation agrees that it is better than the best so far (by 0.3 % if that is SimulateFlows()). Walks are hotter the longer nothing better was found. It ends after five rounds without gain, after `rounds`
  * rounds, or when interrupted. With options.flexnet it is FlexNetSearch(); with options.fixedTopology the topology
  * stays what @p start's demand asks for.
  *

@@ -116,7 +116,7 @@ LoadWorkload(Scenario& scenario)
         workload.graph = BuildModelWorkload(scenario.workload,
                                             scenario.servers,
                                             scenario.strategy,
-                                            scenario.iterations,
+                                            1,
                                             scenario.seed);
         workload.placement = PlaceRanks(workload.graph.ranks, scenario);
         break;
@@ -126,8 +126,7 @@ LoadWorkload(Scenario& scenario)
             "workload.jobs: found a list of jobs, expected one job: model, taskgraph, trace or "
             "flows");
     }
-    // A model's graph holds all its iterations, so that they can overlap; others are repeated.
-    workload.repeats = scenario.workload.kind == WorkloadKind::Model ? 1 : scenario.iterations;
+    workload.repeats = scenario.iterations;
     workload.demand = Widen(DemandOf(workload.graph, workload.placement), scenario.servers.count);
     return workload;
 }

@@ -24,7 +24,7 @@ struct Workload
     std::shared_ptr<FlexNetGraph> flexNet; ///< the file as read, for `compat: flexnet`; may be null
     std::string stamp;                     ///< replay options that differ from the defaults
     Demand demand;                         ///< what moves between servers per iteration
-    std::uint32_t repeats = 1;             ///< iterations to run; 1 if the graph holds them all
+    std::uint32_t repeats = 1;             ///< iterations to run, one after the other
 };
 
 /**
