@@ -730,7 +730,7 @@ class Writer
         Line("transport", s.engine.transport);
         Line("mtu", std::to_string(s.engine.mtu));
         Line("compat", s.engine.compat);
-        Line("trains", s.engine.trains ? "true" : "false");
+        Line("trains", s.engine.trains ? "on" : "off");
         Line("ack_every", std::to_string(s.engine.ackEvery));
         Line("buffer", FormatBytes(s.engine.buffer));
         Line("ecn", FormatBytes(s.engine.ecn));
