@@ -2,8 +2,10 @@
 // Commands that simulate nothing: topology, cost, inspect, convert, plot, list.
 #include "command.h"
 #include "ns3/transport.h"
+#include "ns3/workload.h"
 #include "topoopt/core/collectives.h"
 #include "topoopt/core/cost.h"
+#include "topoopt/core/plan.h"
 #include "topoopt/core/readers/flexnet.h"
 #include "topoopt/core/topology-kinds.h"
 #include "topoopt/core/topology-report.h"
@@ -90,15 +92,41 @@ Required(const Parser& parser, const Command& command, const char* option)
     return parser.Number(option, 1, 1'000'000);
 }
 
-/** A trace or task graph of any format. */
+/** The job of a plan, a scenario's workload, a task graph, a trace or a flow list. */
 TaskGraph
 LoadAny(const std::string& path, const std::map<std::string, std::string>& options)
 {
+    const std::string suffix = fs::path(path).extension().string();
+    if (suffix == ".yaml" || suffix == ".yml")
+    {
+        if (!options.empty())
+        {
+            throw SpecError(
+                path,
+                "found --option " + options.begin()->first +
+                    ", expected none: a plan or scenario says how its workload is read");
+        }
+        if (IsPlanFile(path))
+        {
+            return PlanTaskGraph(ReadPlan(path), 1);
+        }
+        Scenario scenario = ReadScenario(path, {});
+        return LoadWorkload(scenario).graph;
+    }
     if (IsFlexNet(path))
     {
         return FlexNetTaskGraph(ReadFlexNet(path));
     }
-    return LoadTrace(path, TraceOptions::Parse(options)).graph;
+    const LoadedWorkload workload = LoadAnyFile(path, options);
+    for (const std::string& warning : workload.graph.warnings)
+    {
+        std::cerr << "warning: " << warning << "\n";
+    }
+    if (!workload.stamp.empty())
+    {
+        std::cerr << "options: " << workload.stamp << "\n";
+    }
+    return workload.graph;
 }
 
 } // namespace

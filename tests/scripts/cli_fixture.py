@@ -21,6 +21,15 @@ def ready():
         sys.exit(77)
 
 
+def shared_traces():
+    """The directory of third-party samples; ends the program with ctest's "skipped" if this machine has none."""
+    path = os.path.join(os.environ.get("TOPOOPT_SHARED") or os.path.join(SOURCE, "..", "shared"), "traces")
+    if not os.path.isdir(path):
+        print(f"no {path} (set TOPOOPT_SHARED): nothing was tested")
+        sys.exit(77)
+    return os.path.abspath(path)
+
+
 def basic_trace(ranks, elements=4096, name="all_to_all"):
     """Per rank a PARAM basic trace: an AllReduce, an all-to-all and a blocking barrier."""
     steps = []

@@ -175,6 +175,32 @@ MovedBytes(const Experiment& experiment, const Fabric& fabric, Bytes& packetHops
     return moved;
 }
 
+/** Which server each rank is on, who has none, and how much computation there is: 0 must be visible. */
+void
+PrintPlacement(const Experiment& experiment, std::ostream& out)
+{
+    constexpr std::size_t kMost = 64;
+    const std::vector<ServerId>& placement = experiment.workload.placement;
+    out << "placement  server of each rank:";
+    for (std::size_t r = 0; r < placement.size() && r < kMost; ++r)
+    {
+        out << " " << placement[r];
+    }
+    const std::set<ServerId> used(placement.begin(), placement.end());
+    out << (placement.size() > kMost ? " ...; " : "; ")
+        << experiment.scenario.servers.count - used.size() << " servers idle\n";
+    std::vector<SimTime> compute(experiment.workload.graph.ranks);
+    for (const Task& task : experiment.workload.graph.tasks)
+    {
+        compute[task.rank] += task.kind == TaskKind::Compute ? task.duration : 0;
+    }
+    if (!compute.empty())
+    {
+        const auto [least, most] = std::minmax_element(compute.begin(), compute.end());
+        out << "compute    " << FormatTime(*least) << " to " << FormatTime(*most) << " per rank\n";
+    }
+}
+
 } // namespace
 
 Experiment
@@ -271,6 +297,11 @@ PrintCheck(const Experiment& experiment, std::ostream& out)
         << " servers, " << graph.tasks.size() << " tasks, " << graph.collectives.size()
         << " collectives, " << graph.transfers.size() << " messages, "
         << experiment.workload.repeats << " iteration(s)\n";
+    PrintPlacement(experiment, out);
+    if (!experiment.workload.stamp.empty())
+    {
+        out << "replay     " << experiment.workload.stamp << "\n";
+    }
     for (const std::string& warning : graph.warnings)
     {
         out << "warning    " << warning << "\n";
@@ -432,6 +463,7 @@ SummaryJson(const Experiment& experiment, const ExperimentResult& result)
     json["format"] = 1;
     json["scenario"] = experiment.scenario.name;
     json["seed"] = experiment.scenario.seed;
+    json["replay"] = experiment.workload.stamp;
     json["complete"] = result.Good();
     json["runs"] = nlohmann::ordered_json::array();
     for (const RunSummary& run : result.runs)
