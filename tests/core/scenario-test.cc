@@ -433,7 +433,8 @@ TEST_F(ScenarioFile, BadInputIsNamedAndPlaced)
         {"engine: {buffer: 1000}",
          "x.yaml:4:18: engine.buffer: found '1000' (no unit), expected a size"},
         {"engine: {trains: maybe}",
-         "x.yaml:4:18: engine.trains: found 'maybe', expected one of true, false, on, off, yes, no"},
+         "x.yaml:4:18: engine.trains: found 'maybe', expected one of true, false, on, off, yes, "
+         "no"},
         {"engine: {fidelity: pakcet}",
          "x.yaml:4:20: engine.fidelity: found 'pakcet', expected one of packet, ns3, flow, did you "
          "mean 'packet'?"},
