@@ -54,7 +54,10 @@ struct Result
 
 /** One call over ranks 0..n-1, @p perServer ranks on each server of an ideal switch. */
 Result
-RunCall(CollectiveCall call, const std::string& algorithm, std::uint32_t n, std::uint32_t perServer = 1)
+RunCall(CollectiveCall call,
+        const std::string& algorithm,
+        std::uint32_t n,
+        std::uint32_t perServer = 1)
 {
     TaskGraph graph;
     graph.ranks = n;
@@ -395,7 +398,8 @@ TEST(CollectiveForms, HalvingDoubling)
                 halving += Alone(bytes / part);
                 acks += Acks(bytes / part);
             }
-            const Result all = RunCall(Call(CollectiveKind::AllReduce, bytes), "halving-doubling", n);
+            const Result all =
+                RunCall(Call(CollectiveKind::AllReduce, bytes), "halving-doubling", n);
             ExpectTime(all,
                        2 * halving + (folds ? 2 * Alone(bytes) : 0),
                        2 * acks + (folds ? 2 * Acks(bytes) : 0) +
