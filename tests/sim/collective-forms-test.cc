@@ -54,10 +54,7 @@ struct Result
 
 /** One call over ranks 0..n-1, @p perServer ranks on each server of an ideal switch. */
 Result
-Execute(CollectiveCall call,
-        const std::string& algorithm,
-        std::uint32_t n,
-        std::uint32_t perServer = 1)
+RunCall(CollectiveCall call, const std::string& algorithm, std::uint32_t n, std::uint32_t perServer = 1)
 {
     TaskGraph graph;
     graph.ranks = n;
@@ -212,7 +209,7 @@ TEST(CollectiveForms, Ring)
                                   Case{CollectiveKind::ReduceScatter, steps, bytes / n},
                                   Case{CollectiveKind::AllGather, steps, bytes}})
             {
-                const Result result = Execute(Call(c.kind, bytes), "ring", n);
+                const Result result = RunCall(Call(c.kind, bytes), "ring", n);
                 ExpectTime(result,
                            c.steps * Alone(c.chunk),
                            c.steps * Acks(c.chunk),
@@ -239,7 +236,7 @@ TEST(CollectiveForms, Chain)
             {
                 for (const std::uint32_t root : {0U, n - 1})
                 {
-                    const Result result = Execute(Call(kind, bytes, root), "ring", n);
+                    const Result result = RunCall(Call(kind, bytes, root), "ring", n);
                     // Chunks of one burst, 7 packets, follow each other down the chain.
                     const Bytes chunk = std::min(bytes, 7 * kPayload);
                     const Bytes chunks = bytes / chunk;
@@ -278,7 +275,7 @@ TEST(CollectiveForms, DirectExchange)
                     call.bytes = 0;
                     call.pairBytes.assign(std::size_t{n} * n, part);
                 }
-                const Result result = Execute(call, "direct", n);
+                const Result result = RunCall(call, "direct", n);
                 // Each member's link is busy with n-1 parts, twice for an AllReduce.
                 const SimTime rounds = kind == CollectiveKind::AllReduce ? 2 : 1;
                 const auto peers = static_cast<SimTime>(n - 1);
@@ -310,7 +307,7 @@ TEST(CollectiveForms, DirectFromAndToARoot)
                                               CollectiveKind::Scatter,
                                               CollectiveKind::Broadcast})
             {
-                const Result result = Execute(Call(kind, bytes, 1), "direct", n);
+                const Result result = RunCall(Call(kind, bytes, 1), "direct", n);
                 // The root's link carries n-1 parts.
                 const auto peers = static_cast<SimTime>(n - 1);
                 ExpectTime(result,
@@ -341,7 +338,7 @@ TEST(CollectiveForms, BinomialTree)
             {
                 const SimTime rounds =
                     CeilLog2(n) * (kind == CollectiveKind::AllReduce ? SimTime{2} : SimTime{1});
-                const Result result = Execute(Call(kind, bytes), "tree", n);
+                const Result result = RunCall(Call(kind, bytes), "tree", n);
                 // A round less where the last subtree of a group size that is no power of two is shallow.
                 EXPECT_LE(result.time, rounds * (Alone(bytes) + Acks(bytes)))
                     << What("tree", kind, n, bytes);
@@ -354,7 +351,7 @@ TEST(CollectiveForms, BinomialTree)
             }
             for (const CollectiveKind kind : {CollectiveKind::Gather, CollectiveKind::Scatter})
             {
-                const Result result = Execute(Call(kind, bytes), "tree", n);
+                const Result result = RunCall(Call(kind, bytes), "tree", n);
                 if ((n & (n - 1)) == 0)
                 {
                     // Subtrees of 1, 2, 4, ... members pass one after the other.
@@ -398,8 +395,7 @@ TEST(CollectiveForms, HalvingDoubling)
                 halving += Alone(bytes / part);
                 acks += Acks(bytes / part);
             }
-            const Result all =
-                Execute(Call(CollectiveKind::AllReduce, bytes), "halving-doubling", n);
+            const Result all = RunCall(Call(CollectiveKind::AllReduce, bytes), "halving-doubling", n);
             ExpectTime(all,
                        2 * halving + (folds ? 2 * Alone(bytes) : 0),
                        2 * acks + (folds ? 2 * Acks(bytes) : 0) +
@@ -407,10 +403,10 @@ TEST(CollectiveForms, HalvingDoubling)
                        What("halving-doubling", CollectiveKind::AllReduce, n, bytes));
             EXPECT_EQ(all.moved, Bytes{2} * (n - 1) * bytes);
             const Result scatter =
-                Execute(Call(CollectiveKind::ReduceScatter, bytes), "halving-doubling", n);
+                RunCall(Call(CollectiveKind::ReduceScatter, bytes), "halving-doubling", n);
             EXPECT_EQ(scatter.moved, (n - 1) * bytes);
             const Result gather =
-                Execute(Call(CollectiveKind::AllGather, bytes), "halving-doubling", n);
+                RunCall(Call(CollectiveKind::AllGather, bytes), "halving-doubling", n);
             EXPECT_EQ(gather.moved, Bytes{n} * (n - 1) * bytes);
             if (!folds)
             {
@@ -441,7 +437,7 @@ TEST(CollectiveForms, DoubleBinaryTree)
         for (const Bytes bytes : kBytes)
         {
             const Result result =
-                Execute(Call(CollectiveKind::AllReduce, bytes), "double-binary-tree", n);
+                RunCall(Call(CollectiveKind::AllReduce, bytes), "double-binary-tree", n);
             EXPECT_EQ(result.moved, Bytes{2} * (n - 1) * bytes);
             // Nobody sends more than the payload twice (once as a leaf and inner node upwards, once to two children).
             std::map<RankId, Bytes> sent;
@@ -477,7 +473,7 @@ TEST(CollectiveForms, Hierarchical)
         for (const Bytes bytes : kBytes)
         {
             const Result result =
-                Execute(Call(CollectiveKind::AllReduce, bytes), "hierarchical", n, kLocal);
+                RunCall(Call(CollectiveKind::AllReduce, bytes), "hierarchical", n, kLocal);
             EXPECT_EQ(result.moved, Bytes{2} * (n - 1) * bytes);
             // Within a server at the intra rate, without headers; across, the members of a server share its link.
             const Bytes part = bytes / kLocal;
@@ -496,7 +492,7 @@ TEST(CollectiveForms, BarrierIsLogarithmic)
 {
     for (const std::uint32_t n : {2U, 3U, 4U, 7U, 8U, 16U})
     {
-        const Result result = Execute(Call(CollectiveKind::Barrier, 0), "dissemination", n);
+        const Result result = RunCall(Call(CollectiveKind::Barrier, 0), "dissemination", n);
         ExpectTime(result,
                    CeilLog2(n) * Alone(0),
                    CeilLog2(n) * Acks(0),
@@ -513,7 +509,7 @@ TEST(CollectiveForms, AutoIsNeverFarFromTheBest)
         for (const Bytes bytes : kBytes)
         {
             const auto time = [&](const char* algorithm) {
-                return Execute(Call(CollectiveKind::AllReduce, bytes), algorithm, n).time;
+                return RunCall(Call(CollectiveKind::AllReduce, bytes), algorithm, n).time;
             };
             SimTime best = kNever;
             std::set<SimTime> times;
@@ -532,8 +528,8 @@ TEST(CollectiveForms, AutoIsNeverFarFromTheBest)
                                              {CollectiveKind::AllToAll, "direct"},
                                              {CollectiveKind::Barrier, "dissemination"}})
             {
-                EXPECT_EQ(Execute(Call(kind, bytes), "auto", n).time,
-                          Execute(Call(kind, bytes), name, n).time);
+                EXPECT_EQ(RunCall(Call(kind, bytes), "auto", n).time,
+                          RunCall(Call(kind, bytes), name, n).time);
             }
         }
     }
@@ -544,7 +540,7 @@ TEST(CollectiveForms, SendAndReceive)
     for (const Bytes bytes : {Bytes{1}, Bytes{kPayload}, Bytes{kPayload + 1}, Bytes{5'000'000}})
     {
         // A broadcast of two is one message.
-        const Result result = Execute(Call(CollectiveKind::Broadcast, bytes), "direct", 2);
+        const Result result = RunCall(Call(CollectiveKind::Broadcast, bytes), "direct", 2);
         EXPECT_EQ(result.time, Alone(bytes)) << bytes;
     }
 }

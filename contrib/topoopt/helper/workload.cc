@@ -2,6 +2,7 @@
 #include "ns3/workload.h"
 
 #include "topoopt/core/error.h"
+#include "topoopt/core/strategy-flexnet.h"
 #include "topoopt/core/strategy.h"
 #include "topoopt/core/trace-flows.h"
 #include "topoopt/core/trace.h"
@@ -113,10 +114,15 @@ LoadWorkload(Scenario& scenario)
     case WorkloadKind::Model:
         workload.graph = BuildModelWorkload(scenario.workload,
                                             scenario.servers,
-                                            scenario.strategy,
+                                            StrategyOf(scenario),
                                             1,
                                             scenario.seed);
         workload.placement = PlaceRanks(workload.graph.ranks, scenario);
+        if (scenario.engine.compat == "flexnet")
+        {
+            workload.flexNet =
+                std::make_shared<FlexNetGraph>(ToFlexNet(workload.graph, scenario.workload.place));
+        }
         break;
     case WorkloadKind::Jobs:
         throw SpecError(
