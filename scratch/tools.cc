@@ -123,6 +123,12 @@ LoadAny(const std::string& path, const std::map<std::string, std::string>& optio
     {
         std::cerr << "warning: " << warning << "\n";
     }
+    const auto left = workload.facts.find("records_without_effect");
+    if (left != workload.facts.end() && left->second > 0)
+    {
+        std::cerr << "dropped: records that neither communicate nor take time: " << left->second
+                  << "\n";
+    }
     if (!workload.stamp.empty())
     {
         std::cerr << "options: " << workload.stamp << "\n";

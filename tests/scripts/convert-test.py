@@ -10,8 +10,8 @@ import sys
 import unittest
 
 sys.dont_write_bytecode = True
-import chakra_files as chakra
 import cli_fixture as fixture
+import chakra_files as chakra
 from cli_fixture import ProgramTest, basic_trace
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 

@@ -276,7 +276,8 @@ class Readme(SampleTest):
         opera = self.inspect("opera/flows_1percLoad_10sec_648hosts.htsim", servers=648)
         self.assertEqual((opera["facts"]["flows"], opera["facts"]["bytes"], opera["ranks"]), (10383, 79121318101, 648))
         results = self.inspect("opera/FCT_opera_pfab_cwnd20_1perc.txt")["facts"]
-        self.assertEqual((results["flows"], results["other_lines"]), (10371, 4))
+        self.assertEqual(results["flows"], 10371)
+        self.assertGreaterEqual(results["other_lines"], 4)
 
     def test_distributions_and_matrices(self):
         means = {"hpcc/FbHdp_distribution.txt": 120420.75, "hpcc/WebSearch_distribution.txt": 1711250,
@@ -299,9 +300,9 @@ class Readme(SampleTest):
 
     def test_task_graphs(self):
         shown = self.inspect("topoopt/100dlrm_16.fbuf")
-        text = json.dumps(shown)
-        for number in (16, 1278, 360, 496, 62):
-            self.assertRegex(text, rf"\b{number}\b")
+        tasks = [shown[key + "_tasks"] for key in ("forward", "backward", "message", "allreduce", "other_compute")]
+        self.assertEqual((shown["servers"], tasks, sum(tasks)), (16, [360, 360, 496, 62, 0], 1278))
+        self.inspect("topoopt/100vgg_16.fbuf")
 
 
 class FaultReport(SampleTest):

@@ -200,6 +200,8 @@ Draw(const std::string& path, const Options& options)
 TraceSummary
 InspectSingle(const TraceFile& file, Single kind, const Options& options)
 {
+    const Setting setting(options, kind == Single::Cdf);
+    const FlowOptions flowOptions = FlowOptions::Parse(setting.rest);
     switch (kind)
     {
     case Single::Cdf:
@@ -214,8 +216,7 @@ InspectSingle(const TraceFile& file, Single kind, const Options& options)
     case Single::Results:
         return InspectOperaResults(file);
     default:
-        const Setting setting(options, false);
-        return Summarise(LoadFlowsFile(file, FlowOptions::Parse(setting.rest), setting.servers));
+        return Summarise(LoadFlowsFile(file, flowOptions, setting.servers));
     }
 }
 

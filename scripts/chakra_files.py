@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Chakra execution traces byte by byte, from the published schema alone: test inputs that share no code with the
-product."""
+"""Chakra execution traces byte by byte, from the published schema alone: for generators and for test inputs that share
+no code with the program."""
 import json
 
 
