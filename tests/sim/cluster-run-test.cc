@@ -212,7 +212,10 @@ TEST_F(ClusterRun, FluidIsNearPackets)
                              ", iterations: 2}, {" + kDlrm + ", iterations: 3, arrival: 1ms}, {" +
                              kBert + ", iterations: 3}, {" + kDlrm + ", iterations: 2}]}\n" +
                              "fabrics: [fat-tree, oversubscribed-fat-tree, topoopt]\n";
-    const std::vector<std::string> more = {"servers.count=16"};
+    // Fluid flows lose nothing, so nor may packets.
+    const std::vector<std::string> more = {"servers.count=16",
+                                           "servers.rate=50Gbps",
+                                           "engine.buffer=64MB"};
     const ExperimentResult packet = Run(text, more);
     std::vector<std::string> how = more;
     how.emplace_back("engine.fidelity=flow");
@@ -223,11 +226,12 @@ TEST_F(ClusterRun, FluidIsNearPackets)
         const RunSummary& f = flow.runs[run];
         ASSERT_EQ(p.iterationTimes.size(), 6U);
         EXPECT_GT(p.packetHops, 0U);
+        EXPECT_EQ(p.drops, 0U);
         EXPECT_EQ(f.packetHops, 0U);
         const auto ratio = [](SimTime a, SimTime b) {
             return static_cast<double>(a) / static_cast<double>(b);
         };
-        EXPECT_NEAR(ratio(f.cluster->iterationMean, p.cluster->iterationMean), 1, 0.1) << p.fabric;
+        EXPECT_NEAR(ratio(f.cluster->iterationMean, p.cluster->iterationMean), 1, 0.12) << p.fabric;
         std::printf("%s: iteration mean %.4f, p99 %.4f, makespan %.4f of the packet engine's\n",
                     p.fabric.c_str(),
                     ratio(f.cluster->iterationMean, p.cluster->iterationMean),

@@ -237,7 +237,8 @@ ClusterScheduler::ExpectedStart(std::uint32_t job) const
 SimTime
 ClusterScheduler::ExpectedEnd(std::uint32_t job) const
 {
-    return std::max(m_now, Plus(ExpectedStart(job), m_jobs[job].estimate));
+    // Who is over its estimate still has its servers: not now, but at any moment.
+    return std::max(m_now + 1, Plus(ExpectedStart(job), m_jobs[job].estimate));
 }
 
 SimTime
