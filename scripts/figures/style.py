@@ -233,7 +233,7 @@ class Writer:
 
     def empty(self, name: str, title: str, reason: str, header: Sequence[str]) -> None:
         """A picture that says why there is nothing to see, and a CSV with its header alone."""
-        figure, ax = new_figure(1.3)
+        figure, ax = framed_figure(1.3, (0.0, 0.0, 0.0, 0.0))
         ax.set_axis_off()
         ax.text(0.5, 0.6, title, ha="center", va="center", fontsize=8, transform=ax.transAxes)
         ax.text(0.5, 0.32, reason, ha="center", va="center", color="#555555", transform=ax.transAxes, wrap=True)
