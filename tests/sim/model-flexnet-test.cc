@@ -73,5 +73,4 @@ TEST(ModelUnderFlexNet, TakesTheGoldenTimes)
     }
 }
 
-} // namespace
 } // namespace topoopt
