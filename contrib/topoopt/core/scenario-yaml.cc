@@ -326,12 +326,21 @@ ReadWorkload(const YamlValue& value, const std::string& file)
     Flattener options(file, "workload", workload.options, &workload.places);
     if (workload.kind == WorkloadKind::Jobs)
     {
-        if (main.kind != YamlKind::List || main.items.empty())
+        if (main.kind == YamlKind::Map && !main.items.empty())
+        {
+            for (std::size_t i = 0; i < main.items.size(); ++i)
+            {
+                Flattener::CheckKey(main.keys[i], mainPath);
+                options.Add(main.items[i], kindKey + "." + main.keys[i].text);
+            }
+        }
+        else if (main.kind != YamlKind::List || main.items.empty())
         {
             throw SpecError(main.place,
-                            mainPath + ": found " + main.Found() + ", expected a list of jobs");
+                            mainPath + ": found " + main.Found() +
+                                ", expected a list of jobs, or a section with a mix of them");
         }
-        for (std::size_t i = 0; i < main.items.size(); ++i)
+        for (std::size_t i = 0; main.kind == YamlKind::List && i < main.items.size(); ++i)
         {
             if (main.items[i].kind != YamlKind::Map)
             {
@@ -605,12 +614,17 @@ ReadScenario(const std::string& file, const std::vector<std::string>& overrides)
     CheckName(name != nullptr ? *name : document, "name", scenario.name);
     top.Count("seed", 0, UINT64_MAX, scenario.seed);
     top.Count("iterations", 1U, kMaxIterations, scenario.iterations);
-    top.Time("stop", 1, kMaxStop, scenario.stop);
     ReadServers(top.Require("servers", "a section with the key count"), scenario.servers);
     scenario.workload = ReadWorkload(top.Require("workload",
                                                  "a section with the key model, taskgraph, trace, "
                                                  "flows or jobs"),
                                      file);
+    if (scenario.workload.kind == WorkloadKind::Jobs)
+    {
+        // A robot takes minutes.
+        scenario.stop = kMaxStop;
+    }
+    top.Time("stop", 1, kMaxStop, scenario.stop);
     if (const YamlValue* strategy = top.Find("strategy"))
     {
         scenario.strategy = ReadStrategy(*strategy, file);
@@ -747,7 +761,7 @@ class Writer
         Line("transport", s.engine.transport);
         Line("mtu", std::to_string(s.engine.mtu));
         Line("compat", s.engine.compat);
-        Line("trains", s.engine.trains ? "true" : "false");
+        Line("trains", s.engine.trains ? "on" : "off");
         Line("ack_every", std::to_string(s.engine.ackEvery));
         Line("buffer", FormatBytes(s.engine.buffer));
         Line("ecn", FormatBytes(s.engine.ecn));

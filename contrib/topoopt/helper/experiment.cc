@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/experiment.h"
 
+#include "ns3/cluster-run.h"
 #include "ns3/flexnet-run.h"
 #include "ns3/packet-network.h"
 #include "topoopt/core/collectives.h"
@@ -119,10 +120,14 @@ HeadOf(const Experiment& experiment, const Fabric& fabric)
 
 /** Payload that the fabric would carry, collectives expanded as they will run. */
 Bytes
-MovedBytes(const Experiment& experiment, const Fabric& fabric, Bytes& packetHops)
+MovedBytes(const Experiment& experiment,
+           const Workload& workload,
+           const std::vector<ServerId>& placement,
+           const Fabric& fabric,
+           Bytes& packetHops)
 {
     const CollectiveChoice choice(experiment.scenario.collectives);
-    const TaskGraph& graph = experiment.workload.graph;
+    const TaskGraph& graph = workload.graph;
     const Bytes payload = experiment.scenario.engine.mtu - kHeaderBytes;
     Bytes moved = 0;
     packetHops = 0;
@@ -147,7 +152,7 @@ MovedBytes(const Experiment& experiment, const Fabric& fabric, Bytes& packetHops
         std::vector<ServerId> servers;
         for (RankId rank : members)
         {
-            servers.push_back(experiment.workload.placement[rank]);
+            servers.push_back(placement[rank]);
         }
         const auto program = choice.Build({&call, servers, &fabric});
         for (std::uint32_t channel = 0; channel < program->Channels(); ++channel)
@@ -168,12 +173,35 @@ MovedBytes(const Experiment& experiment, const Fabric& fabric, Bytes& packetHops
     }
     for (const TransferCall& call : graph.transfers)
     {
-        add(experiment.workload.placement[call.src],
-            experiment.workload.placement[call.dst],
-            call.bytes,
-            nullptr);
+        add(placement[call.src], placement[call.dst], call.bytes, nullptr);
     }
     return moved;
+}
+
+/** Which server each rank is on, who has none, and how much computation there is: 0 must be visible. */
+void
+PrintPlacement(const Experiment& experiment, std::ostream& out)
+{
+    constexpr std::size_t kMost = 64;
+    const std::vector<ServerId>& placement = experiment.workload.placement;
+    out << "placement  server of each rank:";
+    for (std::size_t r = 0; r < placement.size() && r < kMost; ++r)
+    {
+        out << " " << placement[r];
+    }
+    const std::set<ServerId> used(placement.begin(), placement.end());
+    out << (placement.size() > kMost ? " ...; " : "; ")
+        << experiment.scenario.servers.count - used.size() << " servers idle\n";
+    std::vector<SimTime> compute(experiment.workload.graph.ranks);
+    for (const Task& task : experiment.workload.graph.tasks)
+    {
+        compute[task.rank] += task.kind == TaskKind::Compute ? task.duration : 0;
+    }
+    if (!compute.empty())
+    {
+        const auto [least, most] = std::minmax_element(compute.begin(), compute.end());
+        out << "compute    " << FormatTime(*least) << " to " << FormatTime(*most) << " per rank\n";
+    }
 }
 
 /** A graph of a model, one rank per server or GPU. */
@@ -194,6 +222,75 @@ WorkloadOf(const Scenario& scenario, TaskGraph graph)
     return workload;
 }
 
+/** What `topoopt check` says of a shared cluster. */
+void
+PrintClusterCheck(const Experiment& experiment, std::ostream& out)
+{
+    const ClusterWorkload& cluster = *experiment.cluster;
+    constexpr std::size_t kMostLines = 100;
+    out << "workload   " << cluster.jobs.size() << " jobs of " << cluster.kinds.size()
+        << " kind(s) on " << experiment.scenario.servers.count << " servers, queue "
+        << QueueRuleNames()[static_cast<std::size_t>(cluster.spec.queue)] << ", placement "
+        << ServerChoiceNames()[static_cast<std::size_t>(cluster.spec.placement)] << "\n"
+        << DescribeJobs(cluster, kMostLines);
+    for (const ClusterFabric& fabric : experiment.clusterFabrics)
+    {
+        // Bytes and hops of an iteration of each kind, on the first servers that hold it.
+        std::vector<Bytes> moved(cluster.kinds.size(), 0);
+        std::vector<Bytes> hops(cluster.kinds.size(), 0);
+        ServerId first = 0;
+        const auto count = [&](std::uint32_t number) {
+            const LoadedKind& kind = cluster.kinds[number];
+            std::vector<ServerId> placement = kind.workload.placement;
+            for (ServerId& server : placement)
+            {
+                server += first;
+            }
+            moved[number] =
+                MovedBytes(experiment, kind.workload, placement, fabric.fabric, hops[number]);
+            first += fabric.sharded ? kind.spec.servers : 0;
+        };
+        Bytes allMoved = 0;
+        Bytes allHops = 0;
+        if (fabric.sharded)
+        {
+            std::uint64_t circuits = 0;
+            for (const std::uint32_t job : fabric.members)
+            {
+                const std::uint32_t number = cluster.jobs[job].kind;
+                count(number);
+                allMoved += moved[number];
+                allHops += hops[number];
+            }
+            for (const ClusterEntry& job : cluster.jobs)
+            {
+                circuits += fabric.circuits[job.kind];
+            }
+            out << "fabric     " << fabric.fabric.name << ": " << fabric.members.size()
+                << " shard(s) simulated for an iteration each, " << circuits
+                << " circuits to patch in " << FormatTime(fabric.panel.move) << " each, look-ahead "
+                << (fabric.panel.lookAhead ? "on" : "off") << ", ";
+        }
+        else
+        {
+            for (std::uint32_t number = 0; number < cluster.kinds.size(); ++number)
+            {
+                count(number);
+            }
+            for (const ClusterEntry& job : cluster.jobs)
+            {
+                allMoved += moved[job.kind] * job.iterations;
+                allHops += hops[job.kind] * job.iterations;
+            }
+            out << "fabric     " << fabric.fabric.name << ": shared by all jobs, "
+                << fabric.fabric.topology.NodeCount() << " nodes, "
+                << fabric.fabric.topology.links.size() << " links, ";
+        }
+        out << allMoved << " B to move, about " << allHops << " data packet-hops, "
+            << Fixed(static_cast<double>(allHops) * 1.5e-7, 1) << " s on packets without trains\n";
+    }
+}
+
 } // namespace
 
 Experiment
@@ -203,7 +300,23 @@ Prepare(const Scenario& scenario)
     experiment.scenario = scenario;
     (void)FindTransport(scenario.engine.transport, scenario.file + ": engine.transport");
     (void)CollectiveChoice(scenario.collectives);
-    experiment.workload = LoadWorkload(experiment.scenario);
+    const bool jobs = scenario.workload.kind == WorkloadKind::Jobs;
+    if (jobs)
+    {
+        auto cluster = std::make_shared<ClusterWorkload>(LoadCluster(scenario));
+        for (const LoadedKind& kind : cluster->kinds)
+        {
+            for (const std::string& warning : kind.workload.graph.warnings)
+            {
+                experiment.workload.graph.warnings.push_back(kind.spec.name + ": " + warning);
+            }
+        }
+        experiment.cluster = std::move(cluster);
+    }
+    else
+    {
+        experiment.workload = LoadWorkload(experiment.scenario);
+    }
     FabricContext context;
     context.servers = experiment.scenario.servers;
     context.seed = scenario.seed;
@@ -242,6 +355,12 @@ Prepare(const Scenario& scenario)
             }
             fabric.kind = spec.kind;
             fabric.name = spec.name.empty() ? spec.kind : spec.name;
+        }
+        else if (jobs)
+        {
+            experiment.clusterFabrics.push_back(
+                BuildClusterFabric(spec, scenario, *experiment.cluster));
+            fabric = experiment.clusterFabrics.back().fabric;
         }
         else
         {
@@ -312,11 +431,25 @@ PrintCheck(const Experiment& experiment, std::ostream& out)
 {
     const TaskGraph& graph = experiment.workload.graph;
     out << "scenario   " << experiment.scenario.name << ", seed " << experiment.scenario.seed
-        << "\n"
-        << "workload   " << graph.ranks << " ranks on " << experiment.scenario.servers.count
+        << "\n";
+    if (experiment.cluster != nullptr)
+    {
+        for (const std::string& warning : graph.warnings)
+        {
+            out << "warning    " << warning << "\n";
+        }
+        PrintClusterCheck(experiment, out);
+        return;
+    }
+    out << "workload   " << graph.ranks << " ranks on " << experiment.scenario.servers.count
         << " servers, " << graph.tasks.size() << " tasks, " << graph.collectives.size()
         << " collectives, " << graph.transfers.size() << " messages, "
         << experiment.workload.repeats << " iteration(s)\n";
+    PrintPlacement(experiment, out);
+    if (!experiment.workload.stamp.empty())
+    {
+        out << "replay     " << experiment.workload.stamp << "\n";
+    }
     for (const std::string& warning : graph.warnings)
     {
         out << "warning    " << warning << "\n";
@@ -329,7 +462,11 @@ PrintCheck(const Experiment& experiment, std::ostream& out)
             continue;
         }
         Bytes packetHops = 0;
-        const Bytes moved = MovedBytes(experiment, fabric, packetHops);
+        const Bytes moved = MovedBytes(experiment,
+                                       experiment.workload,
+                                       experiment.workload.placement,
+                                       fabric,
+                                       packetHops);
         packetHops *= experiment.workload.repeats;
         // A packet-hop of the engine costs about 0.15 us; see the benchmark in tests/perf.
         out << "fabric     " << fabric.name << ": " << fabric.topology.NodeCount() << " nodes, "
@@ -394,6 +531,13 @@ RunExperiment(const Experiment& experiment,
             result.runs.push_back(
                 RunFlexNetOnFabric(scenario, experiment.workload, spec, fabric, options));
         }
+        else if (experiment.cluster != nullptr)
+        {
+            result.runs.push_back(RunClusterOnFabric(scenario,
+                                                     *experiment.cluster,
+                                                     experiment.clusterFabrics[result.runs.size()],
+                                                     options));
+        }
         else if (scenario.engine.fidelity == "flow")
         {
             result.runs.push_back(RunFluidOnFabric(scenario, experiment.workload, fabric, options));
@@ -404,7 +548,13 @@ RunExperiment(const Experiment& experiment,
         }
         if (prices && fabric.router != nullptr)
         {
-            result.runs.back().costUsd = BillOf(fabric, *prices).total;
+            const std::size_t run = result.runs.size() - 1;
+            // Shards come and go; the panel has a port for every NIC of every server.
+            const bool sharded =
+                experiment.cluster != nullptr && experiment.clusterFabrics[run].sharded;
+            result.runs.back().costUsd =
+                sharded ? BillOf(DirectPorts(scenario.servers, Optics::PatchPanel), *prices).total
+                        : BillOf(fabric, *prices).total;
         }
     }
     result.interrupted = interrupt != nullptr && interrupt->load();
@@ -415,9 +565,78 @@ RunExperiment(const Experiment& experiment,
     return result;
 }
 
+namespace
+{
+
+/** Columns as wide as they need to be, the first to the left. */
+void
+PrintRows(const std::vector<std::vector<std::string>>& rows, std::ostream& out)
+{
+    std::vector<std::size_t> widths(rows[0].size());
+    for (const auto& row : rows)
+    {
+        for (std::size_t c = 0; c < row.size(); ++c)
+        {
+            widths[c] = std::max(widths[c], row[c].size());
+        }
+    }
+    for (const auto& row : rows)
+    {
+        for (std::size_t c = 0; c < row.size(); ++c)
+        {
+            const std::string pad(widths[c] - row[c].size(), ' ');
+            out << (c == 0 ? row[c] + pad : "  " + pad + row[c]);
+        }
+        out << "\n";
+    }
+}
+
+/** The table of a shared cluster. */
+void
+PrintClusterTable(const ExperimentResult& result, std::ostream& out)
+{
+    std::vector<std::vector<std::string>> rows{{"fabric",
+                                                "jobs",
+                                                "iteration",
+                                                "p50",
+                                                "p99",
+                                                "queueing",
+                                                "patching",
+                                                "hidden",
+                                                "utilisation",
+                                                "fragmentation",
+                                                "wall"}};
+    for (const RunSummary& run : result.runs)
+    {
+        const ClusterSummary& cluster = *run.cluster;
+        rows.push_back(
+            {run.fabric,
+             cluster.finished == cluster.jobs
+                 ? std::to_string(cluster.jobs)
+                 : std::to_string(cluster.finished) + " of " + std::to_string(cluster.jobs),
+             Readable(cluster.iterationMean),
+             Readable(cluster.iterationP50),
+             Readable(cluster.iterationP99),
+             Readable(cluster.queueingMean),
+             Readable(cluster.patchingMean),
+             Readable(cluster.hiddenMean),
+             Fixed(cluster.utilisation, 3),
+             Fixed(cluster.fragmentation, 3),
+             Fixed(run.setupSeconds + run.runSeconds, 2) + " s"});
+    }
+    PrintRows(rows, out);
+}
+
+} // namespace
+
 void
 PrintTable(const ExperimentResult& result, std::ostream& out)
 {
+    if (!result.runs.empty() && result.runs[0].cluster)
+    {
+        PrintClusterTable(result, out);
+        return;
+    }
     std::vector<std::vector<std::string>> rows{{"fabric",
                                                 "iteration",
                                                 "FCT p50",
@@ -452,23 +671,7 @@ PrintTable(const ExperimentResult& result, std::ostream& out)
                         std::to_string(run.packetHops),
                         Fixed(run.setupSeconds + run.runSeconds, 2) + " s"});
     }
-    std::vector<std::size_t> widths(rows[0].size());
-    for (const auto& row : rows)
-    {
-        for (std::size_t c = 0; c < row.size(); ++c)
-        {
-            widths[c] = std::max(widths[c], row[c].size());
-        }
-    }
-    for (const auto& row : rows)
-    {
-        for (std::size_t c = 0; c < row.size(); ++c)
-        {
-            const std::string pad(widths[c] - row[c].size(), ' ');
-            out << (c == 0 ? row[c] + pad : "  " + pad + row[c]);
-        }
-        out << "\n";
-    }
+    PrintRows(rows, out);
 }
 
 std::string
@@ -479,6 +682,7 @@ SummaryJson(const Experiment& experiment, const ExperimentResult& result)
     json["format"] = 1;
     json["scenario"] = experiment.scenario.name;
     json["seed"] = experiment.scenario.seed;
+    json["replay"] = experiment.workload.stamp;
     json["complete"] = result.Good();
     json["runs"] = nlohmann::ordered_json::array();
     for (const RunSummary& run : result.runs)
@@ -513,6 +717,25 @@ SummaryJson(const Experiment& experiment, const ExperimentResult& result)
         entry["fingerprint"] = Hex(run.fingerprint);
         entry["violations"] = run.violations;
         entry["waiting"] = run.waiting;
+        if (run.cluster)
+        {
+            const ClusterSummary& cluster = *run.cluster;
+            entry["jobs"] = cluster.jobs;
+            entry["jobs_finished"] = cluster.finished;
+            entry["jobs_overtook"] = cluster.overtook;
+            entry["makespan_ps"] = cluster.makespan;
+            entry["queueing_mean_ps"] = cluster.queueingMean;
+            entry["queueing_max_ps"] = cluster.queueingMax;
+            entry["patching_mean_ps"] = cluster.patchingMean;
+            entry["hidden_patching_mean_ps"] = cluster.hiddenMean;
+            entry["iteration_mean_ps"] = cluster.iterationMean;
+            entry["iteration_p50_ps"] = cluster.iterationP50;
+            entry["iteration_p99_ps"] = cluster.iterationP99;
+            entry["utilisation"] = cluster.utilisation;
+            entry["occupation"] = cluster.occupation;
+            entry["fragmentation"] = cluster.fragmentation;
+            entry["fragmented_wait_ps"] = cluster.fragmentedWait;
+        }
         json["runs"].push_back(std::move(entry));
     }
     return json.dump(2) + "\n";

@@ -7,6 +7,7 @@
 #include "topoopt/core/scenario.h"
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,26 @@ inline constexpr const char* kLinkColumns =
 
 /** Highest resident memory of this process so far. */
 [[nodiscard]] std::uint64_t PeakRssBytes();
+
+/** What a shared cluster adds to a run; the means are over jobs that have ended, each counting the same. */
+struct ClusterSummary
+{
+    std::uint64_t jobs = 0;
+    std::uint64_t finished = 0;
+    std::uint64_t overtook = 0; ///< started before a job that had arrived earlier
+    SimTime makespan = 0;       ///< first arrival to last end
+    SimTime queueingMean = 0;
+    SimTime queueingMax = 0;
+    SimTime patchingMean = 0; ///< work of the robot
+    SimTime hiddenMean = 0;   ///< the part of it behind other jobs
+    SimTime iterationMean = 0;
+    SimTime iterationP50 = 0; ///< over all iterations, those of a job weighing 1 together
+    SimTime iterationP99 = 0;
+    double utilisation = 0;
+    double occupation = 0; ///< the same with servers that wait for robot or switches
+    double fragmentation = 0;
+    SimTime fragmentedWait = 0;
+};
 
 /** What is left of a run when its tables are written; one element of summary.json's `runs`. */
 struct RunSummary
@@ -55,6 +76,7 @@ struct RunSummary
     bool stalled = false;                ///< nothing moved any more
     std::vector<std::string> violations; ///< of the physics check
     std::vector<std::string> waiting;    ///< if not complete: who waits for what
+    std::optional<ClusterSummary> cluster;
 };
 
 /** How a run behaves towards its surroundings. */

@@ -13,14 +13,12 @@ namespace topoopt
 namespace
 {
 
-/** Rank r on server r while there are servers enough, else `gpus` ranks on each. */
+/** Rank r on server r while there are servers enough and nothing else is said, else `gpus` ranks on each. */
 std::vector<ServerId>
 PlaceRanks(std::uint32_t ranks, const Scenario& scenario, const TraceOptions& options = {})
 {
-    return MapRanks(ranks,
-                    scenario.servers.count,
-                    ranks <= scenario.servers.count ? 1 : scenario.servers.gpus,
-                    options);
+    const bool oneEach = ranks <= scenario.servers.count && options.ranksMap.empty();
+    return MapRanks(ranks, scenario.servers.count, oneEach ? 1 : scenario.servers.gpus, options);
 }
 
 /** The same demand among @p servers servers, those beyond the last that took part idle. */
@@ -129,8 +127,8 @@ LoadWorkload(Scenario& scenario)
     case WorkloadKind::Jobs:
         throw SpecError(
             scenario.workload.place,
-            "workload.jobs: found a list of jobs, expected one job: model, taskgraph, trace or "
-            "flows");
+            "workload.jobs: found jobs of a shared cluster, expected one job: model, taskgraph, "
+            "trace or flows");
     }
     workload.repeats = scenario.iterations;
     workload.demand = Widen(DemandOf(workload.graph, workload.placement), scenario.servers.count);
