@@ -97,6 +97,19 @@ LooksLikeFile(const std::string& model)
     return model.find('/') != std::string::npos || fs::path(model).extension() == ".yaml";
 }
 
+/** Whether an option's text is a path. */
+bool
+IsPath(const std::string& key, const std::string& text)
+{
+    if (text.empty())
+    {
+        return false;
+    }
+    const bool measured = key.substr(key.rfind('.') + 1) == "measured";
+    return IsPathKey(key) || (IsModelKey(key) && LooksLikeFile(text)) ||
+           (measured && fs::path(text).extension() == ".json");
+}
+
 /** @p text relative to the scenario file, or to the working directory if an override says it and it is there. */
 std::string
 ResolvePath(const YamlValue& value, const std::string& scenarioFile)
@@ -225,8 +238,7 @@ class Flattener
 
     [[nodiscard]] std::string TextOf(const YamlValue& value, const std::string& key) const
     {
-        const bool path = IsPathKey(key) || (IsModelKey(key) && LooksLikeFile(value.text));
-        return path && !value.text.empty() ? ResolvePath(value, m_file) : value.text;
+        return IsPath(key, value.text) ? ResolvePath(value, m_file) : value.text;
     }
 
     void Put(const YamlValue& value, const std::string& key, const std::string& text)
@@ -498,6 +510,8 @@ ReadMtu(const YamlSection& section, Bytes& mtu)
     section.Size("mtu", kLeast, kMost, mtu);
 }
 
+} // namespace
+
 EngineSpec
 ReadEngine(const YamlValue& value)
 {
@@ -533,6 +547,9 @@ ReadCollectives(const YamlValue& value)
     }
     return collectives;
 }
+
+namespace
+{
 
 /** The file's keys beside the old kind of workload belong to it and go with it; overrides stay. */
 void
@@ -744,7 +761,7 @@ class Writer
         Line("transport", s.engine.transport);
         Line("mtu", std::to_string(s.engine.mtu));
         Line("compat", s.engine.compat);
-        Line("trains", s.engine.trains ? "true" : "false");
+        Line("trains", s.engine.trains ? "on" : "off");
         Line("ack_every", std::to_string(s.engine.ackEvery));
         Line("buffer", FormatBytes(s.engine.buffer));
         Line("ecn", FormatBytes(s.engine.ecn));
@@ -817,8 +834,7 @@ class Writer
 
     [[nodiscard]] std::string PathText(const std::string& key, const std::string& text) const
     {
-        const bool path = IsPathKey(key) || (IsModelKey(key) && LooksLikeFile(text));
-        return path && !text.empty() ? Relative(text) : text;
+        return IsPath(key, text) ? Relative(text) : text;
     }
 
     /** The inverse of ResolvePath for a file in m_directory. */

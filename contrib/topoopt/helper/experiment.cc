@@ -8,6 +8,7 @@
 #include "topoopt/core/cost.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/plan.h"
+#include "topoopt/core/strategy-flexnet.h"
 #include "topoopt/core/topology-kinds.h"
 #include "topoopt/core/trace.h"
 
@@ -177,6 +178,50 @@ MovedBytes(const Experiment& experiment,
     return moved;
 }
 
+/** Which server each rank is on, who has none, and how much computation there is: 0 must be visible. */
+void
+PrintPlacement(const Experiment& experiment, std::ostream& out)
+{
+    constexpr std::size_t kMost = 64;
+    const std::vector<ServerId>& placement = experiment.workload.placement;
+    out << "placement  server of each rank:";
+    for (std::size_t r = 0; r < placement.size() && r < kMost; ++r)
+    {
+        out << " " << placement[r];
+    }
+    const std::set<ServerId> used(placement.begin(), placement.end());
+    out << (placement.size() > kMost ? " ...; " : "; ")
+        << experiment.scenario.servers.count - used.size() << " servers idle\n";
+    std::vector<SimTime> compute(experiment.workload.graph.ranks);
+    for (const Task& task : experiment.workload.graph.tasks)
+    {
+        compute[task.rank] += task.kind == TaskKind::Compute ? task.duration : 0;
+    }
+    if (!compute.empty())
+    {
+        const auto [least, most] = std::minmax_element(compute.begin(), compute.end());
+        out << "compute    " << FormatTime(*least) << " to " << FormatTime(*most) << " per rank\n";
+    }
+}
+
+/** A graph of a model, one rank per server or GPU. */
+Workload
+WorkloadOf(const Scenario& scenario, TaskGraph graph)
+{
+    Workload workload;
+    workload.graph = std::move(graph);
+    const std::uint32_t ranks = workload.graph.ranks;
+    workload.placement = MapRanks(ranks,
+                                  scenario.servers.count,
+                                  ranks <= scenario.servers.count ? 1 : scenario.servers.gpus,
+                                  {});
+    if (scenario.engine.compat == "flexnet")
+    {
+        workload.flexNet = std::make_shared<FlexNetGraph>(ToFlexNet(workload.graph, scenario.file));
+    }
+    return workload;
+}
+
 /** What `topoopt check` says of a shared cluster. */
 void
 PrintClusterCheck(const Experiment& experiment, std::ostream& out)
@@ -295,7 +340,8 @@ Prepare(const Scenario& scenario)
     {
         throw SpecError(
             scenario.workload.place,
-            "workload: found no task graph, expected `taskgraph: FILE` with `compat: flexnet`");
+            "workload: found neither task graph nor model, expected `taskgraph: FILE` or "
+            "`model: NAME` with `compat: flexnet`");
     }
     for (const FabricSpec& spec : scenario.fabrics)
     {
@@ -303,6 +349,10 @@ Prepare(const Scenario& scenario)
         if (compat)
         {
             CheckFlexNetFabric(spec);
+            if (spec.kind == "topoopt")
+            {
+                fabric = BuildFabric(FlexNetFabricSpec(spec), context);
+            }
             fabric.kind = spec.kind;
             fabric.name = spec.name.empty() ? spec.kind : spec.name;
         }
@@ -327,26 +377,48 @@ Prepare(const Scenario& scenario)
     return experiment;
 }
 
+double
+PacketMilliseconds(const Scenario& scenario,
+                   const TaskGraph& graph,
+                   const Fabric& fabric,
+                   const std::atomic<bool>* interrupt)
+{
+    Scenario packets = scenario;
+    packets.engine.fidelity = "packet";
+    packets.results.flows = "none";
+    packets.stop = kPlanStop;
+    const Workload workload = WorkloadOf(packets, graph);
+    RunOptions options;
+    options.interrupt = interrupt;
+    FabricSpec spec;
+    spec.kind = fabric.kind;
+    const RunSummary run = packets.engine.compat == "flexnet"
+                               ? RunFlexNetOnFabric(packets, workload, spec, fabric, options)
+                               : RunOnFabric(packets, workload, fabric, options);
+    if (interrupt != nullptr && interrupt->load())
+    {
+        return -1;
+    }
+    if (!run.complete || run.iterationTimes.empty())
+    {
+        throw SpecError(scenario.file,
+                        "an iteration on packets does not come to an end on " + fabric.name + ": " +
+                            std::to_string(run.unfinished) + " flows unfinished" +
+                            (run.waiting.empty() ? "" : "; " + run.waiting.front()));
+    }
+    return static_cast<double>(run.iterationTimes.back()) / 1e9;
+}
+
 Experiment
 PreparePlan(const std::string& file)
 {
     const Plan plan = ReadPlan(file);
     Experiment experiment;
-    Scenario& scenario = experiment.scenario;
-    scenario.name = plan.name;
-    scenario.file = file;
-    scenario.seed = plan.seed;
-    scenario.servers = plan.servers;
-    scenario.workload = plan.workload;
-    scenario.fabrics = {plan.fabric};
-    scenario.stop = kPlanStop;
+    experiment.scenario = ScenarioOf(plan);
+    experiment.scenario.file = file;
+    experiment.scenario.stop = kPlanStop;
     experiment.planText = WritePlan(plan);
-    experiment.workload.graph = PlanTaskGraph(plan, 1);
-    const std::uint32_t ranks = experiment.workload.graph.ranks;
-    experiment.workload.placement = MapRanks(ranks,
-                                             plan.servers.count,
-                                             ranks <= plan.servers.count ? 1 : plan.servers.gpus,
-                                             {});
+    experiment.workload = WorkloadOf(experiment.scenario, PlanTaskGraph(plan, 1));
     experiment.workload.demand = plan.demand;
     experiment.fabrics.push_back(PlanFabric(plan));
     Fabric& fabric = experiment.fabrics.back();
@@ -373,6 +445,11 @@ PrintCheck(const Experiment& experiment, std::ostream& out)
         << " servers, " << graph.tasks.size() << " tasks, " << graph.collectives.size()
         << " collectives, " << graph.transfers.size() << " messages, "
         << experiment.workload.repeats << " iteration(s)\n";
+    PrintPlacement(experiment, out);
+    if (!experiment.workload.stamp.empty())
+    {
+        out << "replay     " << experiment.workload.stamp << "\n";
+    }
     for (const std::string& warning : graph.warnings)
     {
         out << "warning    " << warning << "\n";
@@ -451,7 +528,8 @@ RunExperiment(const Experiment& experiment,
         if (scenario.engine.compat == "flexnet")
         {
             const FabricSpec& spec = scenario.fabrics[result.runs.size()];
-            result.runs.push_back(RunFlexNetOnFabric(scenario, experiment.workload, spec, options));
+            result.runs.push_back(
+                RunFlexNetOnFabric(scenario, experiment.workload, spec, fabric, options));
         }
         else if (experiment.cluster != nullptr)
         {
@@ -604,6 +682,7 @@ SummaryJson(const Experiment& experiment, const ExperimentResult& result)
     json["format"] = 1;
     json["scenario"] = experiment.scenario.name;
     json["seed"] = experiment.scenario.seed;
+    json["replay"] = experiment.workload.stamp;
     json["complete"] = result.Good();
     json["runs"] = nlohmann::ordered_json::array();
     for (const RunSummary& run : result.runs)

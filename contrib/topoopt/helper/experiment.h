@@ -41,6 +41,18 @@ struct Experiment
 [[nodiscard]] Experiment PreparePlan(const std::string& file);
 
 /**
+ * Milliseconds of one iteration on packets, by the scenario's engine: what PlanRequest::confirm asks for. Nothing is written.
+ *
+ * @param graph as BuildIteration() made it for the scenario's servers
+ * @return < 0 if interrupted
+ * @throws SpecError if it does not come to an end
+ */
+[[nodiscard]] double PacketMilliseconds(const Scenario& scenario,
+                                        const TaskGraph& graph,
+                                        const Fabric& fabric,
+                                        const std::atomic<bool>* interrupt);
+
+/**
  * What would run: ranks, operations, bytes, and for each fabric its links and an estimate of packet-hops,
  * run time and memory, as text.
  */

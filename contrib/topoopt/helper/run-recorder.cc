@@ -85,7 +85,8 @@ RunRecorder::Row(const MessageRecord& record, const MessageContext& context)
         const SimTime fct = record.end - record.start;
         slowdown =
             record.ideal > 0 ? static_cast<double>(fct) / static_cast<double>(record.ideal) : 1.0;
-        if (!local)
+        // What moves nothing, a barrier's messages, is no part of what FCTs say about data.
+        if (!local && message.bytes > 0)
         {
             fcts.Add(fct);
             maxSlowdown = std::max(maxSlowdown, slowdown);
