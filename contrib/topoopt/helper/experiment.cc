@@ -175,6 +175,154 @@ MovedBytes(const Experiment& experiment, const Fabric& fabric, Bytes& packetHops
     return moved;
 }
 
+/** @throws SpecError if the circuits of a fabric are to be changed and cannot be */
+void
+CheckReconfiguration(const Scenario& scenario, const FabricSpec& spec, const Fabric& fabric)
+{
+    const ReconfigurationSpec optics = ReconfigurationOf(scenario, spec);
+    const bool own = !spec.reconfiguration.empty();
+    if (optics.policy == "static" || (!own && !CanReconfigure(fabric)))
+    {
+        return;
+    }
+    const auto refuse = [&](const std::string& found, const std::string& expected) {
+        throw SpecError(optics.place,
+                        "reconfiguration: found policy " + optics.policy + found + ", expected " +
+                            expected);
+    };
+    if (!CanReconfigure(fabric) || scenario.engine.compat != "none")
+    {
+        refuse(" for " + fabric.name, "a fabric of circuits between servers");
+    }
+    if (scenario.engine.fidelity != "packet")
+    {
+        refuse(" with fidelity: " + scenario.engine.fidelity, "fidelity: packet");
+    }
+    if (!scenario.failures.events.empty())
+    {
+        refuse(" beside failures", "one of them on " + fabric.name);
+    }
+    // The light path, the ports and the policy's own keys, before anything is simulated.
+    static_cast<void>(
+        Reconfigurator::MakeDevice(optics, scenario.servers.nics * fabric.topology.servers));
+    static_cast<void>(FindPolicy(optics.policy, optics.place)
+                          .build({fabric.topology.servers,
+                                  scenario.servers.nics,
+                                  scenario.seed,
+                                  optics.options,
+                                  optics.place}));
+}
+
+/** Mean of iteration times, 0 if there is none. */
+double
+MeanOf(const std::vector<SimTime>& times)
+{
+    double sum = 0;
+    for (SimTime time : times)
+    {
+        sum += static_cast<double>(time);
+    }
+    return times.empty() ? 0 : sum / static_cast<double>(times.size());
+}
+
+/** Mean iteration over that of the same run without failures; 0 = unknown. */
+double
+SlowdownOf(const RunSummary& run)
+{
+    const double unfailed = MeanOf(run.unfailedTimes);
+    return unfailed > 0 ? MeanOf(run.iterationTimes) / unfailed : 0;
+}
+
+/** Lines below the table on what changed during the runs. */
+void
+PrintChanges(const ExperimentResult& result, std::ostream& out)
+{
+    for (const RunSummary& run : result.runs)
+    {
+        if (!run.policy.empty())
+        {
+            out << run.fabric << ": " << run.policy << " changed circuits "
+                << run.reconfiguration.changes << " times, "
+                << Readable(run.reconfiguration.changing) << " in all; servers held back for "
+                << Readable(run.reconfiguration.held) << "\n";
+        }
+        for (const FailureReport& failure : run.failures)
+        {
+            out << run.fabric << ": " << failure.kind << ": " << failure.what;
+            if (failure.applies)
+            {
+                out << " at " << Readable(failure.at) << " hit " << failure.hit << " messages";
+                if (failure.recovered != kNever && failure.hit > 0)
+                {
+                    out << ", the last arrived " << Readable(failure.recovered - failure.at)
+                        << " later";
+                }
+                out << (failure.repaired == kNever
+                            ? ", not repaired"
+                            : ", repaired after " + Readable(failure.repaired - failure.at));
+            }
+            out << "\n";
+        }
+        if (SlowdownOf(run) > 0)
+        {
+            out << run.fabric << ": iterations take " << Fixed(SlowdownOf(run), 3)
+                << " of the time without failures\n";
+        }
+    }
+}
+
+/** @p time, or null if it never came. */
+nlohmann::ordered_json
+TimeOrNull(SimTime time)
+{
+    return time == kNever ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(time);
+}
+
+/** What summary.json says of a run in which links went dark or failed. */
+void
+AddChanges(const RunSummary& run, nlohmann::ordered_json& entry)
+{
+    if (!run.changed)
+    {
+        return;
+    }
+    entry["drops_by_cause"] = {{"buffer", run.drops - run.lostDark - run.lostDown},
+                               {"dark", run.lostDark},
+                               {"down", run.lostDown}};
+    if (!run.policy.empty())
+    {
+        entry["reconfiguration"] = {{"policy", run.policy},
+                                    {"asked", run.reconfiguration.asked},
+                                    {"changes", run.reconfiguration.changes},
+                                    {"circuits", run.reconfiguration.circuits},
+                                    {"held_ps", run.reconfiguration.held},
+                                    {"changing_ps", run.reconfiguration.changing}};
+    }
+    if (!run.failures.empty())
+    {
+        entry["failures"] = nlohmann::ordered_json::array();
+        for (const FailureReport& failure : run.failures)
+        {
+            entry["failures"].push_back(
+                {{"kind", failure.kind},
+                 {"what", failure.what},
+                 {"applies", failure.applies},
+                 {"at_ps", TimeOrNull(failure.at)},
+                 {"detected_ps", TimeOrNull(failure.detected)},
+                 {"repaired_ps", TimeOrNull(failure.repaired)},
+                 {"messages_hit", failure.hit},
+                 {"recovery_ps",
+                  TimeOrNull(failure.recovered == kNever ? kNever
+                                                         : failure.recovered - failure.at)}});
+        }
+    }
+    if (!run.unfailedTimes.empty())
+    {
+        entry["unfailed_iteration_time_ps"] = run.unfailedTimes;
+        entry["slowdown_by_failures"] = SlowdownOf(run);
+    }
+}
+
 } // namespace
 
 Experiment
@@ -210,6 +358,15 @@ Prepare(const Scenario& scenario)
             scenario.workload.place,
             "workload: found no task graph, expected `taskgraph: FILE` with `compat: flexnet`");
     }
+    const bool failing = !scenario.failures.events.empty();
+    if (failing && (compat || scenario.engine.fidelity != "packet"))
+    {
+        throw SpecError(scenario.failures.events[0].place,
+                        "failures: found them with " +
+                            (compat ? std::string("compat: flexnet")
+                                    : "fidelity: " + scenario.engine.fidelity) +
+                            ", expected fidelity: packet without compat");
+    }
     for (const FabricSpec& spec : scenario.fabrics)
     {
         Fabric fabric;
@@ -229,6 +386,8 @@ Prepare(const Scenario& scenario)
                             "fabrics: found two named \"" + fabric.name +
                                 "\", expected distinct names (give one a `name:`)");
         }
+        CheckReconfiguration(scenario, spec, fabric);
+        FailureInjector::Check(scenario.failures, fabric);
         experiment.fabrics.push_back(std::move(fabric));
     }
     return experiment;
@@ -353,7 +512,17 @@ RunExperiment(const Experiment& experiment,
         }
         else
         {
+            std::vector<SimTime> unfailed;
+            if (!scenario.failures.events.empty())
+            {
+                RunOptions without = options;
+                without.directory.clear();
+                without.failures = false;
+                unfailed =
+                    RunOnFabric(scenario, experiment.workload, fabric, without).iterationTimes;
+            }
             result.runs.push_back(RunOnFabric(scenario, experiment.workload, fabric, options));
+            result.runs.back().unfailedTimes = unfailed;
         }
         if (prices && fabric.router != nullptr)
         {
@@ -422,6 +591,7 @@ PrintTable(const ExperimentResult& result, std::ostream& out)
         }
         out << "\n";
     }
+    PrintChanges(result, out);
 }
 
 std::string
@@ -464,6 +634,7 @@ SummaryJson(const Experiment& experiment, const ExperimentResult& result)
             entry["cost_usd"] = run.costUsd;
         }
         entry["fingerprint"] = Hex(run.fingerprint);
+        AddChanges(run, entry);
         entry["violations"] = run.violations;
         entry["waiting"] = run.waiting;
         json["runs"].push_back(std::move(entry));

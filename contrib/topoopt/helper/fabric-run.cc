@@ -3,6 +3,7 @@
 
 #include "ns3/csv-file.h"
 #include "ns3/executor.h"
+#include "ns3/live-fabric.h"
 #include "ns3/packet-network.h"
 #include "ns3/peek-scheduler.h"
 #include "ns3/progress.h"
@@ -80,6 +81,10 @@ class Recorder final : public ExecutionObserver
     void MessageFinished(const MessageRecord& record, const MessageContext& context) override
     {
         Row(record, context);
+        if (failures != nullptr)
+        {
+            failures->MessageFinished(record);
+        }
     }
 
     /** One row of flows.csv, finished or not. */
@@ -91,7 +96,10 @@ class Recorder final : public ExecutionObserver
         ++flows;
         if (!local)
         {
-            tax += static_cast<double>(message.bytes) * context.serverHops;
+            // A message that got another way counts with the last one.
+            const std::uint32_t hops =
+                live != nullptr ? live->ServerHops(message.route) : context.serverHops;
+            tax += static_cast<double>(message.bytes) * hops;
             if (m_demand.servers > 0)
             {
                 m_demand.At(message.src, message.dst) += message.bytes;
@@ -239,6 +247,7 @@ class Recorder final : public ExecutionObserver
     /** Writes what is known only at the end. @return hash of everything written */
     std::uint64_t Close(const RunOptions& options,
                         const std::vector<LinkCounters>& links,
+                        const std::vector<LinkOutage>& outages,
                         SimTime end)
     {
         const Topology& topology = m_fabric.topology;
@@ -253,7 +262,10 @@ class Recorder final : public ExecutionObserver
         if (!options.directory.empty())
         {
             std::optional<CsvFile> csv;
-            csv.emplace(options.directory + "/links.csv", options.head, kLinkColumns);
+            csv.emplace(options.directory + "/links.csv",
+                        options.head,
+                        std::string(kLinkColumns) +
+                            (outages.empty() ? "" : ",drops_dark,drops_down,dark_ps"));
             for (LinkId id = 0; id < links.size(); ++id)
             {
                 const Link& link = topology.links[id];
@@ -266,6 +278,13 @@ class Recorder final : public ExecutionObserver
                 csv->Add(counters.drops).Add(counters.marks).Add(counters.busy).Add(queue);
                 csv->AddDecimal(
                     end > 0 ? static_cast<double>(counters.busy) / static_cast<double>(end) : 0);
+                if (!outages.empty())
+                {
+                    const LinkOutage& outage = outages[id];
+                    csv->Add(outage.lostDark).Add(outage.lostDown);
+                    csv->Add(outage.dark +
+                             (outage.state == LinkState::Up ? 0 : end - outage.since));
+                }
                 csv->EndRow();
             }
             mix(csv);
@@ -282,6 +301,8 @@ class Recorder final : public ExecutionObserver
     double tax = 0; ///< payload bytes times links that begin at a server
     double maxSlowdown = 0;
     Percentiles fcts;
+    FailureInjector* failures = nullptr; ///< null: none
+    const LiveFabric* live = nullptr;    ///< null: nothing changes
 
   private:
     void WriteMatrices(const RunOptions& options,
@@ -388,6 +409,145 @@ class Recorder final : public ExecutionObserver
 
 } // namespace
 
+namespace
+{
+
+/** What changes the network during a run, if anything does. */
+class Changes
+{
+  public:
+    Changes(const Scenario& scenario,
+            const Workload& workload,
+            const Fabric& fabric,
+            const RunOptions& options,
+            PacketNetwork& network)
+        : m_fabric(fabric)
+    {
+        ReconfigurationSpec spec;
+        for (const FabricSpec& candidate : scenario.fabrics)
+        {
+            if ((candidate.name.empty() ? candidate.kind : candidate.name) == fabric.name)
+            {
+                spec = ReconfigurationOf(scenario, candidate);
+            }
+        }
+        const bool optics = spec.policy != "static" && CanReconfigure(fabric);
+        const bool failures = options.failures && !scenario.failures.events.empty();
+        if (!optics && !failures)
+        {
+            return;
+        }
+        m_live = std::make_unique<LiveFabric>(
+            fabric,
+            network,
+            scenario.seed,
+            optics && !spec.forwarding ? LitRouter::Relays::None : LitRouter::Relays::Servers);
+        if (optics)
+        {
+            m_policy = spec.policy;
+            m_optics = std::make_unique<Reconfigurator>(spec,
+                                                        *m_live,
+                                                        scenario.servers.nics,
+                                                        fabric.topology.links.empty()
+                                                            ? scenario.servers.rate
+                                                            : fabric.topology.links[0].rate,
+                                                        scenario.seed);
+        }
+        if (failures)
+        {
+            m_failures = std::make_unique<FailureInjector>(scenario.failures,
+                                                           *m_live,
+                                                           workload.placement,
+                                                           scenario.seed);
+        }
+    }
+
+    /** The fabric as it is, which is the given one if nothing changes. */
+    [[nodiscard]] const Fabric& Now() const
+    {
+        return m_live != nullptr ? m_live->Now() : m_fabric;
+    }
+
+    [[nodiscard]] LiveFabric* Live() const
+    {
+        return m_live.get();
+    }
+
+    [[nodiscard]] Reconfigurator* Optics() const
+    {
+        return m_optics.get();
+    }
+
+    [[nodiscard]] FailureInjector* Failures() const
+    {
+        return m_failures.get();
+    }
+
+    /** What an incomplete run lacks. */
+    [[nodiscard]] std::vector<std::string> Lacks() const
+    {
+        std::vector<std::string> lines;
+        if (m_failures != nullptr)
+        {
+            lines = m_failures->Lacks();
+        }
+        if (m_live == nullptr)
+        {
+            return lines;
+        }
+        std::map<LinkId, std::uint64_t> dark;
+        for (const ActiveMessage& active : m_live->Network().Active())
+        {
+            dark[active.darkLink] += active.darkLink != kNoId ? 1 : 0;
+        }
+        const Topology& topology = m_live->Now().topology;
+        for (const auto& [link, messages] : dark)
+        {
+            if (link != kNoId && lines.size() < kWaitingLines)
+            {
+                const LinkOutage outage = m_live->Network().Outage(link);
+                lines.push_back("link " + topology.names[topology.links[link].src] + " -> " +
+                                topology.names[topology.links[link].dst] + " has been " +
+                                (outage.state == LinkState::Dark ? "dark" : "down") + " since " +
+                                FormatTime(outage.since) + "; " + std::to_string(messages) +
+                                " message(s) are to take it");
+            }
+        }
+        return lines;
+    }
+
+    void Summarise(RunSummary& summary, const NetworkTotals& totals) const
+    {
+        summary.changed = m_live != nullptr;
+        summary.lostDark = totals.lostDark;
+        summary.lostDown = totals.lostDown;
+        summary.policy = m_policy;
+        if (m_optics != nullptr)
+        {
+            summary.reconfiguration = m_optics->Report();
+        }
+        if (m_failures != nullptr)
+        {
+            summary.failures = m_failures->Reports();
+        }
+    }
+
+  private:
+    const Fabric& m_fabric;
+    std::string m_policy;
+    std::unique_ptr<LiveFabric> m_live;
+    std::unique_ptr<Reconfigurator> m_optics;
+    std::unique_ptr<FailureInjector> m_failures;
+};
+
+} // namespace
+
+bool
+CanReconfigure(const Fabric& fabric)
+{
+    return fabric.router != nullptr && fabric.topology.NodeCount() == fabric.topology.servers;
+}
+
 std::uint64_t
 PeakRssBytes()
 {
@@ -421,15 +581,24 @@ RunOnFabric(const Scenario& scenario,
         &FindTransport(scenario.engine.transport, scenario.file + ": engine.transport");
     const ns3::Ptr<PacketNetwork> network = ns3::CreateObject<PacketNetwork>();
     network->Build(fabric.topology, config);
-    Recorder recorder(scenario, workload, fabric, options);
+    Changes changes(scenario, workload, fabric, options, *network);
+    Recorder recorder(scenario, workload, changes.Now(), options);
+    recorder.failures = changes.Failures();
+    recorder.live = changes.Live();
     ExecutorConfig executorConfig;
     executorConfig.graph = &workload.graph;
-    executorConfig.fabric = &fabric;
+    executorConfig.fabric = &changes.Now();
+    executorConfig.routes = changes.Live();
+    executorConfig.gate = changes.Optics();
     executorConfig.collectives = &collectives;
     executorConfig.placement = workload.placement;
     executorConfig.iterations = workload.repeats;
     executorConfig.seed = scenario.seed;
     TaskExecutor executor(executorConfig, *network, recorder);
+    if (changes.Optics() != nullptr)
+    {
+        changes.Optics()->SetPassGate([&executor] { executor.PassGate(); });
+    }
     ProgressLine progress(options.progress, fabric.name);
     network->SetHeartbeat([&] {
         progress.Update(executor.Progress(), network->Now(), network->Totals().events);
@@ -459,7 +628,10 @@ RunOnFabric(const Scenario& scenario,
     if (!summary.complete)
     {
         summary.waiting = executor.DescribeWaiting(kWaitingLines);
+        const std::vector<std::string> lacks = changes.Lacks();
+        summary.waiting.insert(summary.waiting.begin(), lacks.begin(), lacks.end());
     }
+    changes.Summarise(summary, totals);
     summary.violations = network->CheckPhysics();
     summary.iterationTimes = executor.IterationTimes();
     summary.flows = recorder.flows;
@@ -476,7 +648,13 @@ RunOnFabric(const Scenario& scenario,
     summary.fctP99 = recorder.fcts.At(99);
     summary.fctMax = recorder.fcts.Max();
     summary.maxSlowdown = recorder.maxSlowdown;
-    summary.fingerprint = recorder.Close(options, network->Links(), network->Now());
+    std::vector<LinkOutage> outages;
+    const std::vector<LinkCounters> counters = network->Links();
+    for (LinkId link = 0; changes.Live() != nullptr && link < counters.size(); ++link)
+    {
+        outages.push_back(network->Outage(link));
+    }
+    summary.fingerprint = recorder.Close(options, counters, outages, network->Now());
     summary.peakRssBytes = PeakRssBytes();
     network->Dispose();
     ns3::Simulator::Destroy();

@@ -2,7 +2,9 @@
 #ifndef TOPOOPT_FABRIC_RUN_H
 #define TOPOOPT_FABRIC_RUN_H
 
+#include "ns3/failure-injector.h"
 #include "ns3/percentiles.h"
+#include "ns3/reconfigurator.h"
 #include "ns3/workload.h"
 #include "topoopt/core/scenario.h"
 
@@ -55,7 +57,18 @@ struct RunSummary
     bool stalled = false;                ///< nothing moved any more
     std::vector<std::string> violations; ///< of the physics check
     std::vector<std::string> waiting;    ///< if not complete: who waits for what
+    bool changed = false;                ///< links went dark or failed, by plan or by failure
+    std::uint64_t lostDark = 0;          ///< packets; of the drops
+    std::uint64_t lostDown = 0;
+    std::string policy; ///< that changed circuits; "" = none
+    ReconfigurationReport reconfiguration;
+    std::vector<FailureReport> failures;
+    std::vector<SimTime>
+        unfailedTimes; ///< iterations of the same run without failures, if there were any
 };
+
+/** Whether circuits of a fabric can be changed: it has no switches. A scenario's policy for all fabrics passes others by. */
+[[nodiscard]] bool CanReconfigure(const Fabric& fabric);
 
 /** How a run behaves towards its surroundings. */
 struct RunOptions
@@ -64,6 +77,7 @@ struct RunOptions
     bool progress = false; ///< a line on stderr, rewritten a few times per second
     const std::atomic<bool>* interrupt = nullptr;
     std::vector<std::pair<std::string, std::string>> head; ///< `# key=value` lines of every table
+    bool failures = true;                                  ///< false: as if the scenario had none
 };
 
 /**
