@@ -187,7 +187,18 @@ PlanJob(const Command& command, const Arguments& arguments)
     {
         request.log = [](const std::string& line) { std::cerr << line << "\n"; };
     }
-    const Plan plan = MakePlan(ScenarioFrom(parser), request);
+    const Scenario scenario = ScenarioFrom(parser);
+    request.confirm = [&](const TaskGraph& graph, const Fabric& fabric) {
+        const double ms = PacketMilliseconds(scenario, graph, fabric, request.interrupt);
+        if (request.log && ms >= 0)
+        {
+            char line[64];
+            std::snprintf(line, sizeof line, "on packets: %.4f ms", ms);
+            request.log(line);
+        }
+        return ms;
+    };
+    const Plan plan = MakePlan(scenario, request);
     if (!parser.Has("output"))
     {
         std::cout << WritePlan(plan);

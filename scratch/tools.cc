@@ -4,9 +4,12 @@
 #include "ns3/optical-device.h"
 #include "ns3/transport.h"
 #include "topoopt/core/circuit-plan.h"
+#include "ns3/workload.h"
 #include "topoopt/core/collectives.h"
 #include "topoopt/core/cost.h"
+#include "topoopt/core/plan.h"
 #include "topoopt/core/readers/flexnet.h"
+#include "topoopt/core/topologies/options.h"
 #include "topoopt/core/topology-kinds.h"
 #include "topoopt/core/topology-report.h"
 #include "topoopt/core/trace-flows.h"
@@ -92,15 +95,47 @@ Required(const Parser& parser, const Command& command, const char* option)
     return parser.Number(option, 1, 1'000'000);
 }
 
-/** A trace or task graph of any format. */
+/** The job of a plan, a scenario's workload, a task graph, a trace or a flow list. */
 TaskGraph
 LoadAny(const std::string& path, const std::map<std::string, std::string>& options)
 {
+    const std::string suffix = fs::path(path).extension().string();
+    if (suffix == ".yaml" || suffix == ".yml")
+    {
+        if (!options.empty())
+        {
+            throw SpecError(
+                path,
+                "found --option " + options.begin()->first +
+                    ", expected none: a plan or scenario says how its workload is read");
+        }
+        if (IsPlanFile(path))
+        {
+            return PlanTaskGraph(ReadPlan(path), 1);
+        }
+        Scenario scenario = ReadScenario(path, {});
+        return LoadWorkload(scenario).graph;
+    }
     if (IsFlexNet(path))
     {
         return FlexNetTaskGraph(ReadFlexNet(path));
     }
-    return LoadTrace(path, TraceOptions::Parse(options)).graph;
+    const LoadedWorkload workload = LoadAnyFile(path, options);
+    for (const std::string& warning : workload.graph.warnings)
+    {
+        std::cerr << "warning: " << warning << "\n";
+    }
+    const auto left = workload.facts.find("records_without_effect");
+    if (left != workload.facts.end() && left->second > 0)
+    {
+        std::cerr << "dropped: records that neither communicate nor take time: " << left->second
+                  << "\n";
+    }
+    if (!workload.stamp.empty())
+    {
+        std::cerr << "options: " << workload.stamp << "\n";
+    }
+    return workload.graph;
 }
 
 } // namespace
@@ -114,23 +149,30 @@ AddReadingOptions(Parser& parser)
 }
 
 std::map<std::string, std::string>
-ReadingOptions(const Parser& parser)
+KeyValues(const Parser& parser, const char* name)
 {
     std::map<std::string, std::string> options;
-    if (!parser.Has("option"))
+    if (!parser.Has(name))
     {
         return options;
     }
-    for (const std::string& option : parser.values["option"].as<std::vector<std::string>>())
+    for (const std::string& option : parser.values[name].as<std::vector<std::string>>())
     {
         const std::size_t equals = option.find('=');
         if (equals == std::string::npos)
         {
-            throw SpecError("--option " + option, "found no \"=\", expected KEY=VALUE");
+            throw SpecError("--" + std::string(name) + " " + option,
+                            "found no \"=\", expected KEY=VALUE");
         }
         options[option.substr(0, equals)] = option.substr(equals + 1);
     }
     return options;
+}
+
+std::map<std::string, std::string>
+ReadingOptions(const Parser& parser)
+{
+    return KeyValues(parser, "option");
 }
 
 int
@@ -143,7 +185,15 @@ FindTopologyFor(const Command& command, const Arguments& arguments)
                  "what moves: a matrix, or a demand with groups (default: one AllReduce over all)")(
         "compat",
         po::value<std::string>()->value_name("none|flexnet")->default_value("none"),
-        "flexnet: the choices of TopoOpt's released code");
+        "flexnet: the choices of TopoOpt's released code")(
+        "set",
+        po::value<std::vector<std::string>>()->value_name("KEY=VALUE")->composing(),
+        "an option of fabric topoopt, as in a scenario: candidates, rounding, split, mp_nics, "
+        "discount, "
+        "routing, k, search; may be repeated")(
+        "seed",
+        po::value<std::string>()->value_name("N")->default_value("1"),
+        "for routing: random and for search");
     if (!parser.Parse(arguments, 0, 0))
     {
         return kDone;
@@ -152,16 +202,25 @@ FindTopologyFor(const Command& command, const Arguments& arguments)
     request.servers = Required(parser, command, "servers");
     request.degree = Required(parser, command, "degree");
     request.rate = RateOption(parser, "rate", request.rate);
+    FabricSpec spec;
+    spec.kind = "topoopt";
+    spec.place = "--set";
+    spec.options = KeyValues(parser, "set");
     const std::string compat = parser.values["compat"].as<std::string>();
     if (compat != "none" && compat != "flexnet")
     {
         throw SpecError("--compat", "found \"" + compat + "\", expected none or flexnet");
     }
-    request.finder.flexnet = compat == "flexnet";
-    if (request.finder.flexnet)
-    {
-        request.routing.kind = DirectRouting::Random;
-    }
+    spec.options.emplace("compat", compat);
+    (void)FindFabricKind(spec);
+    FabricContext context;
+    context.servers.count = request.servers;
+    context.servers.nics = request.degree;
+    context.seed = parser.Number("seed", 0, 999'999'999);
+    const TopoOptOptions options = ReadTopoOptOptions(spec, context);
+    request.finder = options.finder;
+    request.routing = options.routing;
+    request.search = options.search;
     std::optional<Demand> demand;
     if (parser.Has("demand"))
     {

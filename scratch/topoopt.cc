@@ -48,8 +48,10 @@ Commands()
          "Shows what traces hold: ranks, groups, collectives, bytes. Nothing is simulated.",
          InspectTraces},
         {"convert",
-         "IN OUT [--format NAME]",
-         "Converts between task-graph and trace formats; says what the target cannot hold.",
+         "IN OUT [--format NAME] [--option KEY=VALUE]...",
+         "Writes a trace, task graph, flow list, plan or scenario's workload in another format; "
+         "says "
+         "what the target cannot hold.",
          Convert},
         {"plot",
          "DIR... [-o DIR] [--html]",

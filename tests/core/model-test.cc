@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <set>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 using namespace topoopt;
 
@@ -385,4 +388,69 @@ TEST(ComputeTimes, RooflineIsWithinAFactorOfMeasuredTimes)
                 p90 * 100);
     EXPECT_LT(median, 0.4);
     EXPECT_LT(p90, 2.5);
+}
+
+/** The reference's measurement files, as they are; our table restates them. */
+TEST(ComputeTimes, ReadMeasurementFilesOfTheReference)
+{
+    const std::string file = testing::TempDir() + "/measured.json";
+    const auto write = [&](const std::string& text) { std::ofstream(file) << text; };
+    write(R"({"batch_size": 1024, "ngpus": 16, "measurements": [
+        {"name": "Dense_8_8", "pc_str": "2-1-4", "fw_time": 2.5, "bw_time": 5},
+        {"name": "Dense_8_8", "pc_str": "2-1-16", "fw_time": 1, "bw_time": 2, "mem_req": 7},
+        {"name": "Embed_10x8", "pc_str": "2-1-1", "fw_time": 3, "bw_time": 6}]})");
+    const MeasuredTable table = LoadMeasuredJson(file, 4);
+    ASSERT_EQ(table.rows.at("Dense_8_8").size(), 2U);
+    EXPECT_DOUBLE_EQ(table.rows.at("Dense_8_8")[0].samples, 16);
+    EXPECT_DOUBLE_EQ(table.rows.at("Dense_8_8")[0].forwardMs, 1);
+    EXPECT_DOUBLE_EQ(table.rows.at("Dense_8_8")[1].samples, 64);
+    EXPECT_DOUBLE_EQ(table.rows.at("Dense_8_8")[1].backwardMs, 5);
+    EXPECT_DOUBLE_EQ(table.rows.at("Embed_10x8")[0].samples, 1024);
+
+    const std::string head = R"({"batch_size": 4, "measurements": [{"name": "a", "pc_str": )";
+    for (const auto& [text, where] : std::vector<std::pair<std::string, std::string>>{
+             {"", "no JSON"},
+             {"[]", "batch_size"},
+             {R"({"batch_size": "x"})", "batch_size"},
+             {R"({"batch_size": 4})", "measurements"},
+             {R"({"batch_size": 4, "measurements": [3]})", "measurements[0].name"},
+             {head + R"("2-1-", "fw_time": 1, "bw_time": 1}]})", "measurements[0].pc_str"},
+             {head + R"("2-1-4", "fw_time": -1, "bw_time": 1}]})", "measurements[0].fw_time"},
+             {head + R"("2-1-4", "fw_time": 1}]})", "measurements[0].bw_time"}})
+    {
+        write(text);
+        try
+        {
+            (void)LoadMeasuredJson(file, 4);
+            ADD_FAILURE() << text;
+        }
+        catch (const SpecError& error)
+        {
+            EXPECT_NE(std::string(error.what()).find(where), std::string::npos) << error.what();
+        }
+    }
+    EXPECT_THROW((void)LoadMeasuredJson(file + ".none", 4), SpecError);
+
+    const char* shared = std::getenv("TOPOOPT_SHARED");
+    const std::string golden =
+        (shared != nullptr ? shared : std::string(TOPOOPT_SOURCE_DIR) + "/../shared") +
+        "/golden/measurements/";
+    if (!std::ifstream(golden + "dlrm16.json"))
+    {
+        GTEST_SKIP() << "no " << golden;
+    }
+    ModelOptions options;
+    options.roots = kRoots;
+    options.configuration = "shared-16";
+    options.overrides["measured"] = golden + "dlrm16.json";
+    const Model model = LoadModel("dlrm", options);
+    const ComputeTimes theirs(model, kRoots);
+    const ComputeTimes ours(Load("dlrm", "shared-16"), kRoots);
+    for (const Operator& op : model.operators)
+    {
+        const double samples =
+            op.IsTable() ? static_cast<double>(model.GlobalBatch()) : model.batchPerGpu;
+        EXPECT_EQ(theirs.Forward(op, samples, 1), ours.Forward(op, samples, 1)) << op.label;
+        EXPECT_EQ(theirs.Backward(op, samples, 1), ours.Backward(op, samples, 1)) << op.label;
+    }
 }

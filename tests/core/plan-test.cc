@@ -4,9 +4,11 @@
 #include "topoopt/core/plan.h"
 #include "topoopt/core/random.h"
 
+#include <algorithm>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <stdexcept>
+#include <vector>
 
 using namespace topoopt;
 
@@ -148,18 +150,90 @@ TEST(Plan, InterruptedKeepsTheStart)
     EXPECT_NO_THROW((void)PlanFabric(plan));
 }
 
-TEST(Plan, AsksTheSecondOpinionGiven)
+/** Packets decide at the end between the start and what was found, step by step back to the start. */
+TEST(Plan, IsConfirmedOnPacketsAtTheEnd)
 {
+    const Scenario scenario = CandleScenario(200);
+    const Plan fluid = MakePlan(scenario, {});
+    ASSERT_LT(fluid.confirmedMs, fluid.startMs);
+    EXPECT_EQ(fluid.packetMs, 0);
+
+    PlanRequest request;
+    std::vector<double> answers{100, 90};
+    std::size_t asked = 0;
+    request.confirm = [&](const TaskGraph& graph, const Fabric& fabric) {
+        EXPECT_EQ(graph.ranks, fabric.topology.servers);
+        return answers.at(std::min(asked++, answers.size() - 1));
+    };
+    const Plan better = MakePlan(scenario, request);
+    EXPECT_EQ(asked, 2U);
+    EXPECT_TRUE(better.strategy.operators == fluid.strategy.operators);
+    EXPECT_DOUBLE_EQ(better.packetStartMs, 100);
+    EXPECT_DOUBLE_EQ(better.packetMs, 90);
+    EXPECT_EQ(better.confirmedMs, fluid.confirmedMs);
+
+    // Whatever packets find worse is not taken.
+    asked = 0;
+    answers = {100, 110};
+    const Plan worse = MakePlan(scenario, request);
+    EXPECT_GE(asked, 2U);
+    EXPECT_DOUBLE_EQ(worse.packetMs, 100);
+    EXPECT_EQ(worse.confirmedMs, worse.startMs);
+    for (const OperatorSplit& split : worse.strategy.operators)
+    {
+        EXPECT_EQ(split.dataParts, 16U);
+    }
+    EXPECT_NO_THROW((void)PlanFabric(worse));
+    const std::string text = WritePlan(worse);
+    EXPECT_EQ(WritePlan(ReadPlan(Save(text, "confirmed-plan.yaml"))), text);
+
+    // An interrupt meanwhile: what the fluid simulator found stands.
+    asked = 0;
+    answers = {-1};
+    const Plan interrupted = MakePlan(scenario, request);
+    EXPECT_EQ(asked, 1U);
+    EXPECT_TRUE(interrupted.strategy.operators == fluid.strategy.operators);
+    EXPECT_EQ(interrupted.packetMs, 0);
+}
+
+TEST(Plan, IsConfirmedOnPacketsWhenTheScenarioSays)
+{
+    Scenario scenario = CandleScenario(100);
+    scenario.strategy["confirm"] = "rounds";
     PlanRequest request;
     int asked = 0;
-    request.confirm = [&](const TaskGraph& graph, const Fabric& fabric) {
+    request.confirm = [&](const TaskGraph&, const Fabric&) {
         ++asked;
-        EXPECT_EQ(graph.ranks, fabric.topology.servers);
         return 100.0 + asked; // never better than the start
     };
-    const Plan plan = MakePlan(CandleScenario(100), request);
-    EXPECT_GE(asked, 1);
+    const Plan plan = MakePlan(scenario, request);
+    EXPECT_GE(asked, 2);
     EXPECT_DOUBLE_EQ(plan.confirmedMs, 101.0);
+    EXPECT_DOUBLE_EQ(plan.packetMs, 101.0);
+    asked = 0;
+    scenario.strategy["confirm"] = "none";
+    (void)MakePlan(scenario, request);
+    EXPECT_EQ(asked, 0);
+    scenario.strategy["confirm"] = "packets";
+    EXPECT_THROW((void)MakePlan(scenario, request), SpecError);
+}
+
+/** The walk, the memory check and the fabric follow the engine unless the scenario says otherwise. */
+TEST(Plan, CompatFollowsTheEngine)
+{
+    Scenario scenario = CandleScenario(20);
+    scenario.strategy.erase("memory");
+    scenario.workload.options = {{"width", "16384"}, {"feature_layers", "16"}};
+    EXPECT_THROW((void)MakePlan(scenario, {}), SpecError) << "94 GB of weights do not fit";
+    scenario.engine.compat = "flexnet";
+    const Plan plan = MakePlan(scenario, {});
+    EXPECT_EQ(plan.proposals, 21U) << "the reference's loop";
+    EXPECT_EQ(plan.strategyOptions.at("compat"), "flexnet");
+    EXPECT_EQ(plan.fabric.options.at("compat"), "flexnet");
+    EXPECT_EQ(ScenarioOf(ReadPlan(Save(WritePlan(plan), "flexnet-plan.yaml"))).engine.compat,
+              "flexnet");
+    scenario.strategy["compat"] = "none";
+    EXPECT_THROW((void)MakePlan(scenario, {}), SpecError);
 }
 
 TEST(Plan, NeedsAModelAndAFabric)

@@ -133,7 +133,7 @@ engine:
   transport: dcqcn
   mtu: 1044
   compat: flexnet
-  trains: false
+  trains: off
   ack_every: 1
   buffer: 2MiB
   ecn: 65 KB
@@ -300,7 +300,7 @@ TEST_F(ScenarioFile, OverridesReachEverything)
     EXPECT_EQ(s.results.flows, "csv");
     // Sections that the file does not have, and a value that stands for one.
     const Scenario t =
-        Read(kMinimal, {"engine.trains=false", "fabrics.0.rate=10Gbps", "strategy.search=mcmc"});
+        Read(kMinimal, {"engine.trains=off", "fabrics.0.rate=10Gbps", "strategy.search=mcmc"});
     EXPECT_FALSE(t.engine.trains);
     EXPECT_EQ(t.fabrics[0].kind, "topoopt");
     EXPECT_EQ(t.fabrics[0].options.at("rate"), "10Gbps");
@@ -433,7 +433,8 @@ TEST_F(ScenarioFile, BadInputIsNamedAndPlaced)
         {"engine: {buffer: 1000}",
          "x.yaml:4:18: engine.buffer: found '1000' (no unit), expected a size"},
         {"engine: {trains: maybe}",
-         "x.yaml:4:18: engine.trains: found 'maybe', expected one of true, false"},
+         "x.yaml:4:18: engine.trains: found 'maybe', expected one of true, false, on, off, yes, "
+         "no"},
         {"engine: {fidelity: pakcet}",
          "x.yaml:4:20: engine.fidelity: found 'pakcet', expected one of packet, ns3, flow, did you "
          "mean 'packet'?"},

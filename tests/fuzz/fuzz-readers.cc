@@ -2,10 +2,12 @@
 // libFuzzer entry point of the trace readers; FUZZ_KIND says which. An input that is refused with a SpecError is as good
 // as one that is read.
 #include "topoopt/core/error.h"
+#include "topoopt/core/readers/flexnet.h"
 #include "topoopt/core/readers/input.h"
 #include "topoopt/core/readers/readers.h"
 #include "topoopt/core/trace-flows.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,6 +23,7 @@ constexpr int kJson = 2;   ///< every JSON format
 constexpr int kFlows = 3;  ///< flow lists
 constexpr int kText = 4;   ///< distributions, matrices, topologies, layer tables, GOAL
 constexpr int kPacked = 5; ///< gzip and bzip2 in front of anything
+constexpr int kFbuf = 6;   ///< FlexNet task graphs
 
 /** Whether the content is of the kind under test; others would only wear out the detection. */
 bool
@@ -44,6 +47,29 @@ Wanted(const std::string& content)
     }
 }
 
+/** Whether a text asks for more ranks than the memory of a fuzz target holds: a table is repeated for each. */
+bool
+AsksForMany(const std::string& content)
+{
+    constexpr std::size_t kMost = 3; // digits
+    for (const char* key : {"all_gpus", "Nodes", "nodes"})
+    {
+        std::size_t at = content.find(key);
+        while (at != std::string::npos)
+        {
+            at = content.find_first_of("0123456789", at);
+            const std::size_t end =
+                std::min(content.find_first_not_of("0123456789", at), content.size());
+            if (at != std::string::npos && end - at > kMost)
+            {
+                return true;
+            }
+            at = content.find(key, end);
+        }
+    }
+    return false;
+}
+
 } // namespace
 
 extern "C" int
@@ -53,10 +79,23 @@ LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
     {
         return 0;
     }
+    if (FUZZ_KIND == kFbuf)
+    {
+        try
+        {
+            (void)FlexNetTaskGraph(
+                ParseFlexNet(std::string_view(reinterpret_cast<const char*>(data), size),
+                             "x.fbuf"));
+        }
+        catch (const SpecError&)
+        {
+        }
+        return 0;
+    }
     // The first byte: one rank, or the same file for two, so that matching has work to do.
     const auto content =
         std::make_shared<const std::string>(reinterpret_cast<const char*>(data + 1), size - 1);
-    if (!Wanted(*content))
+    if (!Wanted(*content) || (FUZZ_KIND == kText && AsksForMany(*content)))
     {
         return -1;
     }
@@ -68,9 +107,9 @@ LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
     try
     {
         std::map<std::string, std::string> options;
-        if ((data[0] & 2) != 0 && FUZZ_KIND == kText)
+        if ((data[0] & 2) != 0 && FUZZ_KIND == kText && ProbeLayerTable(*content))
         {
-            options["ranks"] = "4";
+            options["ranks"] = "4"; // of a layer table that does not say it
         }
         (void)InspectFiles(files, options);
     }

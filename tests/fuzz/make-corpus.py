@@ -96,14 +96,15 @@ def main():
     texts = [json.dumps(trace).encode() for trace in json_traces()]
     flows = [text.encode() for text in FLOWS]
     others = [text.encode() for text in TEXTS]
+    graph = (pathlib.Path(__file__).parents[2] / "traces" / "reference-small.fbuf").read_bytes()
     seeds = {"chakra": list(chakra()), "json": texts, "flows": flows, "text": others,
-             "packed": [gzip.compress(texts[0], mtime=0), bz2.compress(flows[0])]}
+             "packed": [gzip.compress(texts[0], mtime=0), bz2.compress(flows[0])], "fbuf": [graph]}
     for name, contents in seeds.items():
         folder = out / name
         folder.mkdir(parents=True, exist_ok=True)
         for number, content in enumerate(contents):
-            for mode in (0, 3):
-                (folder / f"{number}-{mode}").write_bytes(bytes([mode]) + content)
+            for mode in (0, 3) if name != "fbuf" else ("",):
+                (folder / f"{number}-{mode}").write_bytes((bytes([mode]) if mode != "" else b"") + content)
 
 
 if __name__ == "__main__":

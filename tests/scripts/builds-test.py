@@ -22,7 +22,7 @@ class Builds(ProgramTest):
         expected = None
         for number, program in enumerate(PROGRAMS):
             fixture.PROGRAM = program
-            for trains in ("true", "false"):
+            for trains in ("on", "off"):
                 out = self.path(f"{number}-{trains}")
                 self.run_ok("run", scenario, "-o", out, "--set", "engine.trains=" + trains)
                 found = tables(out)

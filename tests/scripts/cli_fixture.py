@@ -12,6 +12,8 @@ import unittest
 PROGRAM = os.environ.get("TOPOOPT", "")
 SOURCE = os.environ.get("TOPOOPT_SOURCE") or os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# Modules of scripts/ that tests use, too.
+sys.path.insert(1, os.path.join(SOURCE, "scripts"))
 
 
 def ready():
@@ -19,6 +21,17 @@ def ready():
     if not os.path.exists(PROGRAM):
         print("TOPOOPT names no program")
         sys.exit(77)
+
+
+def shared_traces(needed=True):
+    """The directory of third-party samples. Without it: ctest's "skipped" ends the program, or None is returned."""
+    path = os.path.join(os.environ.get("TOPOOPT_SHARED") or os.path.join(SOURCE, "..", "shared"), "traces")
+    if os.path.isdir(path):
+        return os.path.abspath(path)
+    if needed:
+        print(f"no {path} (set TOPOOPT_SHARED): nothing was tested")
+        sys.exit(77)
+    return None
 
 
 def basic_trace(ranks, elements=4096, name="all_to_all"):

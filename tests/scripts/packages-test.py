@@ -27,6 +27,7 @@ OPTIONAL = {"scripts/fuzz": {"clang"}, "scripts/tidy": {"clang-tidy"}, "scripts/
             "tests/scripts/doc-test.sh": {"doxygen"}}
 # Headers with a compiled library behind them, which dpkg -S of the header does not show.
 LIBRARIES = {"boost/iostreams/": "libboost-iostreams-dev", "boost/program_options": "libboost-program-options-dev"}
+NAMESPACES = {"google"}
 # What ns-3's CMake package looks for besides itself.
 ALWAYS = {"libns3-dev", "ns3", "libgsl-dev", "libsqlite3-dev", "libxml2-dev", "cmake", "ninja-build", "build-essential"}
 
@@ -67,12 +68,17 @@ def is_base(package):
 
 
 def python_modules(path):
+    def short(name):
+        """Of a namespace that several packages share, the part below it."""
+        words = name.split(".")
+        return ".".join(words[:2] if words[0] in NAMESPACES else words[:1])
+
     names = set()
     for node in ast.walk(ast.parse(tree.read(path), path)):
         if isinstance(node, ast.Import):
-            names |= {alias.name.split(".")[0] for alias in node.names}
+            names |= {short(alias.name) for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names.add(node.module.split(".")[0])
+            names.add(short(node.module if "." in node.module else f"{node.module}.{node.names[0].name}"))
     return names
 
 

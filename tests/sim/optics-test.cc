@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Devices, failures and reconfiguration of whole runs.
 #include "ns3/fabric-run.h"
+#include "ns3/network-changes.h"
 #include "ns3/optical-device.h"
 #include "ns3/packet-network.h"
 #include "topoopt/core/error.h"

@@ -88,13 +88,15 @@ SearchGrid(const SearchProblem& problem, const Strategy& start, const SearchOpti
                                                build);
         return DemandOf(graph, BlockPlacement(graph.ranks, problem.servers));
     };
-    result.strategy = start;
-    result.demand = problem.startDemand != nullptr ? *problem.startDemand : demandOf(start);
-    result.fabric = problem.topology(result.demand);
+    SearchStep first;
+    first.strategy = start;
+    first.demand = problem.startDemand != nullptr ? *problem.startDemand : demandOf(start);
+    first.fabric = problem.topology(first.demand);
     result.topologies = 1;
-    result.startMs = ConfirmedMs(problem, start, result.fabric);
-    result.confirmedMs = result.startMs;
-    result.estimateMs = result.startMs;
+    result.startMs = ConfirmedMs(problem, start, first.fabric);
+    first.confirmedMs = result.startMs;
+    first.estimateMs = result.startMs;
+    result.Take(std::move(first));
     const std::vector<HybridCandidate> grid =
         HybridGrid(problem, BitRate{RateOfServer(result.fabric)}, options.ignoreMemory);
     const std::size_t most = std::min<std::size_t>(options.budget, 24);
@@ -114,6 +116,10 @@ SearchGrid(const SearchProblem& problem, const Strategy& start, const SearchOpti
         Fabric fabric = options.fixedTopology ? result.fabric : problem.topology(demand);
         result.topologies += options.fixedTopology ? 0 : 1;
         round.confirmedMs = ConfirmedMs(problem, candidate.strategy, fabric);
+        if (round.confirmedMs < 0)
+        {
+            break; // interrupted
+        }
         round.better = round.confirmedMs < result.confirmedMs * (1 - Margin(problem));
         round.accepted = round.better ? 1 : 0;
         const HybridOptions& h = candidate.options;
@@ -123,12 +129,13 @@ SearchGrid(const SearchProblem& problem, const Strategy& start, const SearchOpti
         round.topology = DescribeTopology(fabric.topology);
         if (round.better)
         {
-            result.strategy = candidate.strategy;
-            result.strategy.name = round.strategy;
-            result.fabric = std::move(fabric);
-            result.demand = std::move(demand);
-            result.confirmedMs = round.confirmedMs;
-            result.estimateMs = candidate.boundMs;
+            SearchStep step{candidate.strategy,
+                            std::move(fabric),
+                            std::move(demand),
+                            round.confirmedMs,
+                            candidate.boundMs};
+            step.strategy.name = round.strategy;
+            result.Take(std::move(step));
         }
         Log(options, round);
         result.rounds.push_back(std::move(round));
@@ -278,14 +285,17 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
                              problem.ranksPerServer,
                              problem.estimate);
     judge.Set(start);
-    result.strategy = start;
-    result.demand = problem.startDemand != nullptr ? *problem.startDemand : judge.CurrentDemand();
-    result.fabric = problem.topology(result.demand);
+    SearchStep first;
+    first.strategy = start;
+    first.demand = problem.startDemand != nullptr ? *problem.startDemand : judge.CurrentDemand();
+    first.fabric = problem.topology(first.demand);
     result.topologies = 1;
+    judge.SetFabric(first.fabric);
+    first.estimateMs = judge.Run();
+    result.startMs = ConfirmedMs(problem, start, first.fabric);
+    first.confirmedMs = result.startMs;
+    result.Take(std::move(first));
     judge.SetFabric(result.fabric);
-    result.estimateMs = judge.Run();
-    result.startMs = ConfirmedMs(problem, start, result.fabric);
-    result.confirmedMs = result.startMs;
 
     const std::uint32_t rounds = std::max(1U, options.rounds);
     const std::uint32_t perChain = options.budget / rounds / std::max(1U, options.restarts);
@@ -415,6 +425,10 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
                 best = c;
             }
         }
+        if (problem.confirm && Interrupted(options))
+        {
+            break; // before a candidate could be confirmed
+        }
         Strategy strategy = std::move(candidates[best].strategy);
         Fabric fabric = std::move(candidates[best].fabric);
         Demand demand = std::move(candidates[best].demand);
@@ -425,11 +439,11 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
         if (round.better)
         {
             strategy.name = "searched";
-            result.strategy = std::move(strategy);
-            result.fabric = std::move(fabric);
-            result.demand = std::move(demand);
-            result.confirmedMs = round.confirmedMs;
-            result.estimateMs = round.estimateMs;
+            result.Take({std::move(strategy),
+                         std::move(fabric),
+                         std::move(demand),
+                         round.confirmedMs,
+                         round.estimateMs});
             without = 0;
         }
         else

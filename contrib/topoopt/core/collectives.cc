@@ -63,6 +63,30 @@ Find(const std::string& name)
     return nullptr;
 }
 
+/** A call without payload: every member has ended when it calls, as in NCCL. */
+class Nothing final : public CollectiveProgram
+{
+  public:
+    std::uint32_t Channels() const override
+    {
+        return 1;
+    }
+
+    std::uint32_t Steps(std::uint32_t, std::uint32_t) const override
+    {
+        return 0;
+    }
+
+    std::uint32_t Step(std::uint32_t,
+                       std::uint32_t,
+                       std::uint32_t,
+                       std::vector<CollectiveSend>& sends) const override
+    {
+        sends.clear();
+        return 0;
+    }
+};
+
 std::string
 NamesFor(CollectiveKind kind)
 {
@@ -163,6 +187,12 @@ CollectiveChoice::CollectiveChoice(const std::map<std::string, std::string>& spe
 std::unique_ptr<CollectiveProgram>
 CollectiveChoice::Build(const CollectiveContext& context) const
 {
+    const CollectiveKind kind = context.call->kind;
+    if (context.call->bytes == 0 && kind != CollectiveKind::Barrier &&
+        kind != CollectiveKind::AllToAllV)
+    {
+        return std::make_unique<Nothing>();
+    }
     return m_byKind[static_cast<std::size_t>(context.call->kind)]->build(context);
 }
 

@@ -82,6 +82,7 @@ class CollectiveChoice
      */
     explicit CollectiveChoice(const std::map<std::string, std::string>& spec = {});
 
+    /** A call of 0 bytes has no steps, whatever the algorithm; a barrier has. */
     [[nodiscard]] std::unique_ptr<CollectiveProgram> Build(const CollectiveContext& context) const;
     /** Name of the algorithm that Build() takes for @p kind. */
     [[nodiscard]] const char* NameFor(CollectiveKind kind) const;
@@ -101,6 +102,13 @@ class CollectiveChoice
 
 namespace collectives
 {
+/**
+ * Pieces of this size leave a host one after the other in the order in which they are handed over: one burst of the
+ * packet engine's transport at its default MTU (seven full packets). Longer messages of one host take turns, so that the
+ * first would arrive hardly before the last: whatever relies on an order is cut into such pieces.
+ */
+inline constexpr Bytes kBurst = 7 * 8956;
+
 std::unique_ptr<CollectiveProgram> BuildRing(const CollectiveContext& context);
 std::unique_ptr<CollectiveProgram> BuildDirect(const CollectiveContext& context);
 std::unique_ptr<CollectiveProgram> BuildDissemination(const CollectiveContext& context);

@@ -7,6 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
 
 namespace topoopt
 {
@@ -166,6 +170,98 @@ LoadMeasured(const std::string& fileAndSet, const std::vector<std::string>& root
     return table;
 }
 
+MeasuredTable
+LoadMeasuredJson(const std::string& file, std::uint32_t gpus)
+{
+    using Json = nlohmann::json;
+    constexpr std::uintmax_t kMost = 64U << 20U;
+    std::error_code code;
+    const std::uintmax_t size = std::filesystem::file_size(file, code);
+    if (code || size > kMost)
+    {
+        throw SpecError(file,
+                        code ? "cannot be read: " + code.message()
+                             : "found " + std::to_string(size) + " bytes, expected at most " +
+                                   std::to_string(kMost));
+    }
+    Json document;
+    try
+    {
+        std::ifstream in(file, std::ios::binary);
+        document = Json::parse(in);
+    }
+    catch (const Json::exception& error)
+    {
+        throw SpecError(file, "found no JSON (" + Printable(error.what(), 160) + ")");
+    }
+    const auto number = [&](const Json& object, const char* key, const std::string& where) {
+        const auto found = object.is_object() ? object.find(key) : object.end();
+        const bool good = object.is_object() && found != object.end() && found->is_number();
+        const double value = good ? found->get<double>() : 0;
+        if (!(value > 0 && value < 1e12))
+        {
+            throw SpecError(file,
+                            where + key + ": found " +
+                                (good ? std::to_string(value) : "no number") +
+                                ", expected a number above 0");
+        }
+        return value;
+    };
+    const double batch = number(document, "batch_size", "");
+    const auto list = document.find("measurements");
+    if (list == document.end() || !list->is_array() || list->empty())
+    {
+        throw SpecError(file, "measurements: found none, expected a list of measured operators");
+    }
+    MeasuredTable table;
+    for (std::size_t i = 0; i < list->size(); ++i)
+    {
+        const Json& record = (*list)[i];
+        const std::string where = "measurements[" + std::to_string(i) + "].";
+        const auto text = [&](const char* key) {
+            const auto found = record.is_object() ? record.find(key) : record.end();
+            if (!record.is_object() || found == record.end() || !found->is_string())
+            {
+                throw SpecError(file, where + key + ": found no text, expected some");
+            }
+            return found->get<std::string>();
+        };
+        const std::string name = text("name");
+        const std::string shape = text("pc_str");
+        const std::string last = shape.substr(shape.rfind('-') + 1);
+        char* end = nullptr;
+        const unsigned long parts = std::strtoul(last.c_str(), &end, 10);
+        if (last.empty() || last[0] < '0' || last[0] > '9' || *end != '\0' || parts == 0 ||
+            parts > 1'000'000)
+        {
+            throw SpecError(file,
+                            where + "pc_str: found '" + Printable(shape) +
+                                "', expected numbers such as 2-1-16, the parts of the batch last");
+        }
+        MeasuredPoint point;
+        const bool whole = name.rfind("Embed_", 0) == 0;
+        point.samples = whole ? batch : batch / (static_cast<double>(parts) * gpus);
+        point.forwardMs = number(record, "fw_time", where);
+        point.backwardMs = number(record, "bw_time", where);
+        table.rows[name].push_back(point);
+    }
+    for (auto& [name, points] : table.rows)
+    {
+        std::stable_sort(
+            points.begin(),
+            points.end(),
+            [](const MeasuredPoint& a, const MeasuredPoint& b) { return a.samples < b.samples; });
+        // Of an operator measured twice the first time counts, as in the reference.
+        points.erase(std::unique(points.begin(),
+                                 points.end(),
+                                 [](const MeasuredPoint& a, const MeasuredPoint& b) {
+                                     return a.samples == b.samples;
+                                 }),
+                     points.end());
+    }
+    return table;
+}
+
 ComputeTimes::ComputeTimes(const Model& model, const std::vector<std::string>& roots)
     : m_device(LoadDevice(model.device, roots)),
       m_precision(model.precision)
@@ -181,8 +277,14 @@ ComputeTimes::ComputeTimes(const Model& model, const std::vector<std::string>& r
                         "precision: found '" + Printable(m_precision) + "', expected one of " +
                             list + " (device " + m_device.name + ")");
     }
+    const std::string suffix = ".json";
+    if (model.measured.size() > suffix.size() &&
+        model.measured.compare(model.measured.size() - suffix.size(), suffix.size(), suffix) == 0)
+    {
+        m_table = LoadMeasuredJson(model.measured, model.gpus);
+    }
     // Times of another device or precision would be wrong silently.
-    if (!model.measured.empty())
+    else if (!model.measured.empty())
     {
         m_table = LoadMeasured(model.measured, roots);
         if (m_table.device != m_device.name || m_table.precision != m_precision)

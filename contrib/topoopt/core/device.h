@@ -56,6 +56,16 @@ struct MeasuredTable
                                          const std::vector<std::string>& roots = {});
 
 /**
+ * Reads a measurement file of FlexFlow's simulator (`--mfile`): {"batch_size", "ngpus", "measurements": [{"name", "pc_str",
+ * "fw_time", "bw_time"}]}, where the last number of pc_str is the number of servers that share the batch.
+ * At most 64 MiB.
+ *
+ * @param gpus per server; a time is that of 1/(parts * gpus) of the batch, of tables that of the whole batch
+ * @throws SpecError naming file and record
+ */
+[[nodiscard]] MeasuredTable LoadMeasuredJson(const std::string& file, std::uint32_t gpus);
+
+/**
  * How long operators of one model run on its device.
  *
  * A measured time is used as it is where the table has the number of samples, interpolated between two rows,
@@ -67,7 +77,11 @@ struct MeasuredTable
 class ComputeTimes
 {
   public:
-    /** @throws SpecError  unknown device, precision or table; rows of a table of another device or precision are not used */
+    /**
+     * Measured times are those of Model::measured, a set of traces/compute or a file *.json. Rows of a set of another device or
+     * precision are not used; a file does not say, and counts as the model's.
+     * @throws SpecError  unknown device, precision, set or file
+     */
     explicit ComputeTimes(const Model& model, const std::vector<std::string>& roots = {});
 
     /** @p samples on one GPU, whose share of the operator is 1/@p tensorParts. */

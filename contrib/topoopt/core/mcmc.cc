@@ -182,7 +182,7 @@ FlexNetSearch(const SearchProblem& problem, const Strategy& start, const SearchO
     result.fabric = fabric;
     result.demand = demand;
     result.startMs = ConfirmedMs(problem, start, fabric);
-    result.confirmedMs = result.startMs;
+    const SearchStep first{start, fabric, demand, result.startMs, current};
     Strategy currentStrategy = start;
     SearchRound round;
 
@@ -267,17 +267,11 @@ FlexNetSearch(const SearchProblem& problem, const Strategy& start, const SearchO
     result.estimateMs = best;
     // The reference reports what it finds; we also do not come out worse than we went in.
     const double confirmed = ConfirmedMs(problem, result.strategy, result.fabric);
-    if (confirmed <= result.startMs)
+    SearchStep found{result.strategy, result.fabric, result.demand, confirmed, best};
+    result.Take(first);
+    if (confirmed >= 0 && confirmed < result.startMs)
     {
-        result.confirmedMs = confirmed;
-    }
-    else
-    {
-        estimator.Set(start);
-        result.demand =
-            problem.startDemand != nullptr ? *problem.startDemand : estimator.CurrentDemand();
-        result.fabric = problem.topology(result.demand);
-        result.strategy = start;
+        result.Take(std::move(found));
     }
     round.round = options.firstRound + 1;
     round.estimateMs = best;

@@ -3,6 +3,7 @@
 
 #include "topoopt/core/alternating.h"
 #include "topoopt/core/error.h"
+#include "topoopt/core/strategy-flexnet.h"
 #include "topoopt/core/topology-kinds.h"
 #include "topoopt/core/yaml-document.h"
 
@@ -290,6 +291,15 @@ WritePlan(const Plan& plan)
            ", gpus: " + std::to_string(plan.servers.gpus) +
            ", intra_rate: " + FormatBitRate(plan.servers.intraRate) +
            ", delay: " + FormatTime(plan.servers.linkDelay) + "}\n";
+    const EngineSpec& engine = plan.engine;
+    out += "engine: {fidelity: " + Quoted(engine.fidelity) +
+           ", transport: " + Quoted(engine.transport) + ", mtu: " + std::to_string(engine.mtu) +
+           ", compat: " + Quoted(engine.compat) +
+           ", trains: " + (engine.trains ? "true" : "false") +
+           ", ack_every: " + std::to_string(engine.ackEvery) +
+           ", buffer: " + FormatBytes(engine.buffer) + ", ecn: " + FormatBytes(engine.ecn) + "}\n";
+    out += plan.collectives.empty() ? "" : "collectives: " + OptionMap(plan.collectives) + "\n";
+    out += "results: {flows: " + Quoted(plan.flows) + "}\n";
     out += "workload: {model: " + Quoted(plan.workload.path) +
            ", options: " + OptionMap(plan.workload.options) + "}\n";
     out += "strategy:\n";
@@ -353,6 +363,8 @@ WritePlan(const Plan& plan)
     out += "result: {start_ms: " + Number(plan.startMs) +
            ", confirmed_ms: " + Number(plan.confirmedMs) +
            ", estimate_ms: " + Number(plan.estimateMs) +
+           ", packet_start_ms: " + Number(plan.packetStartMs) +
+           ", packet_ms: " + Number(plan.packetMs) +
            ", proposals: " + std::to_string(plan.proposals) +
            ", topologies: " + std::to_string(plan.topologies) +
            ", interrupted: " + (plan.interrupted ? "true" : "false") + "}\n";
@@ -382,10 +394,20 @@ Plan
 ReadPlan(const std::string& file)
 {
     const YamlValue document = ReadYamlFile(file);
-    const YamlSection top(
-        document,
-        "",
-        {"plan", "name", "seed", "servers", "workload", "strategy", "fabric", "result", "rounds"});
+    const YamlSection top(document,
+                          "",
+                          {"plan",
+                           "name",
+                           "seed",
+                           "servers",
+                           "engine",
+                           "collectives",
+                           "results",
+                           "workload",
+                           "strategy",
+                           "fabric",
+                           "result",
+                           "rounds"});
     Plan plan;
     plan.file = file;
     std::uint32_t version = 0;
@@ -404,6 +426,20 @@ ReadPlan(const std::string& file)
     servers.Count("gpus", 1, 1024, plan.servers.gpus);
     servers.Rate("intra_rate", plan.servers.intraRate);
     servers.Time("delay", 0, kSecond, plan.servers.linkDelay);
+
+    if (const YamlValue* value = top.Find("engine"))
+    {
+        plan.engine = ReadEngine(*value);
+    }
+    if (const YamlValue* value = top.Find("collectives"))
+    {
+        plan.collectives = ReadCollectives(*value);
+    }
+    if (const YamlValue* value = top.Find("results"))
+    {
+        const YamlSection results(*value, "results", {"flows"});
+        results.Choice("flows", {"none", "csv", "csv.gz"}, plan.flows);
+    }
 
     const YamlSection workload(top.Require("workload", "a section"),
                                "workload",
@@ -502,13 +538,21 @@ ReadPlan(const std::string& file)
 
     if (const YamlValue* value = top.Find("result"))
     {
-        const YamlSection result(
-            *value,
-            "result",
-            {"start_ms", "confirmed_ms", "estimate_ms", "proposals", "topologies", "interrupted"});
+        const YamlSection result(*value,
+                                 "result",
+                                 {"start_ms",
+                                  "confirmed_ms",
+                                  "estimate_ms",
+                                  "packet_start_ms",
+                                  "packet_ms",
+                                  "proposals",
+                                  "topologies",
+                                  "interrupted"});
         plan.startMs = Real(result, "start_ms");
         plan.confirmedMs = Real(result, "confirmed_ms");
         plan.estimateMs = Real(result, "estimate_ms");
+        plan.packetStartMs = Real(result, "packet_start_ms");
+        plan.packetMs = Real(result, "packet_ms");
         result.Count("proposals", 0, UINT32_MAX, plan.proposals);
         result.Count("topologies", 0, UINT32_MAX, plan.topologies);
         result.Bool("interrupted", plan.interrupted);
@@ -550,6 +594,9 @@ ScenarioOf(const Plan& plan)
     scenario.file = plan.file;
     scenario.seed = plan.seed;
     scenario.servers = plan.servers;
+    scenario.engine = plan.engine;
+    scenario.collectives = plan.collectives;
+    scenario.results.flows = plan.flows;
     scenario.workload = plan.workload;
     scenario.strategy = plan.strategyOptions;
     scenario.fabrics = {plan.fabric};
@@ -601,6 +648,9 @@ MakePlan(const Scenario& scenario, const PlanRequest& request)
     plan.name = scenario.name;
     plan.seed = scenario.seed;
     plan.servers = scenario.servers;
+    plan.engine = scenario.engine;
+    plan.collectives = scenario.collectives;
+    plan.flows = scenario.results.flows;
     plan.workload = scenario.workload;
     plan.fabric = scenario.fabrics.front();
     bool movable = false;
@@ -613,20 +663,23 @@ MakePlan(const Scenario& scenario, const PlanRequest& request)
             break;
         }
     }
-    SearchOptions options = ReadSearchOptions(scenario.strategy, scenario.seed, place);
+    if (scenario.engine.compat == "flexnet")
+    {
+        plan.fabric = FlexNetFabricSpec(plan.fabric);
+    }
+    const std::map<std::string, std::string> keys = StrategyOf(scenario);
+    SearchOptions options = ReadSearchOptions(keys, scenario.seed, place);
     options.interrupt = request.interrupt;
     options.log = request.log;
     options.fixedTopology = options.fixedTopology || !movable;
-    // What a search says about itself is not part of the start strategy.
-    std::map<std::string, std::string> start = scenario.strategy;
-    for (const auto& [key, value] : scenario.strategy)
+    for (const auto& [key, value] : keys)
     {
         if (key == "compat" || key == "memory")
         {
             plan.strategyOptions[key] = value;
         }
     }
-    ModelJob job = ResolveModelJob(scenario.workload, scenario.servers, start);
+    ModelJob job = ResolveModelJob(scenario.workload, scenario.servers, keys);
     const ComputeTimes times(job.model);
     const std::uint32_t ranks = job.model.servers * job.ranksPerServer;
 
@@ -641,19 +694,16 @@ MakePlan(const Scenario& scenario, const PlanRequest& request)
     problem.topology = [&](const Demand& demand) {
         return BuildFor(plan.fabric, plan.servers, plan.seed, demand);
     };
-    if (request.confirm)
+    const auto packets = [&](const Strategy& strategy, const Fabric& fabric) {
+        BuildOptions build = job.build;
+        build.times = &times;
+        return request.confirm(
+            BuildIteration(job.model, strategy, problem.servers, problem.ranksPerServer, 1, build),
+            fabric);
+    };
+    if (request.confirm && options.confirm == SearchConfirm::Rounds)
     {
-        problem.confirm = [&](const Strategy& strategy, const Fabric& fabric) {
-            BuildOptions build = job.build;
-            build.times = &times;
-            return request.confirm(BuildIteration(job.model,
-                                                  strategy,
-                                                  problem.servers,
-                                                  problem.ranksPerServer,
-                                                  1,
-                                                  build),
-                                   fabric);
-        };
+        problem.confirm = packets;
     }
     Plan earlier;
     Strategy from = job.strategy;
@@ -678,12 +728,48 @@ MakePlan(const Scenario& scenario, const PlanRequest& request)
         options.firstRound = earlier.rounds.empty() ? 0 : earlier.rounds.back().round;
     }
     SearchResult result = Optimise(problem, from, options);
-    plan.strategy = std::move(result.strategy);
-    plan.demand = std::move(result.demand);
-    plan.cables = CablesOf(result.fabric.topology);
-    plan.startMs = earlier.startMs > 0 ? earlier.startMs : result.startMs;
-    plan.confirmedMs = result.confirmedMs;
-    plan.estimateMs = result.estimateMs;
+    std::size_t chosen = result.steps.size() - 1;
+    double startOnPackets = 0;
+    double onPackets = 0;
+    if (request.confirm && options.confirm == SearchConfirm::Rounds)
+    {
+        startOnPackets = std::max(result.startMs, 0.0);
+        onPackets = std::max(result.confirmedMs, 0.0);
+    }
+    else if (request.confirm && options.confirm == SearchConfirm::Final && !result.interrupted)
+    {
+        const auto run = [&](std::size_t step) {
+            return packets(result.steps[step].strategy, result.steps[step].fabric);
+        };
+        const double first = run(0);
+        double last = first;
+        // A few percent between fluid and packets may turn a small gain into a loss.
+        std::size_t at = chosen;
+        for (; at > 0 && first >= 0; --at)
+        {
+            last = run(at);
+            if (last < first)
+            {
+                break;
+            }
+        }
+        if (first >= 0)
+        {
+            chosen = at;
+            startOnPackets = first;
+            onPackets = at == 0 ? first : std::max(last, 0.0);
+        }
+        result.interrupted = options.interrupt != nullptr && options.interrupt->load();
+    }
+    SearchStep& step = result.steps[chosen];
+    plan.strategy = std::move(step.strategy);
+    plan.demand = std::move(step.demand);
+    plan.cables = CablesOf(step.fabric.topology);
+    plan.startMs = earlier.startMs > 0 ? earlier.startMs : std::max(result.startMs, 0.0);
+    plan.confirmedMs = std::max(step.confirmedMs, 0.0);
+    plan.estimateMs = step.estimateMs;
+    plan.packetStartMs = earlier.packetStartMs > 0 ? earlier.packetStartMs : startOnPackets;
+    plan.packetMs = onPackets;
     plan.proposals = earlier.proposals + result.proposals;
     plan.topologies = earlier.topologies + result.topologies;
     plan.interrupted = result.interrupted;

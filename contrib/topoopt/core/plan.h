@@ -29,6 +29,9 @@ struct Plan
     std::string file; ///< where it was read from
     std::uint64_t seed = 1;
     ServerSpec servers;
+    EngineSpec engine; ///< what it was made for, and runs on
+    std::map<std::string, std::string> collectives;
+    std::string flows = "csv";                          ///< flow table of a run, as in `results:`
     WorkloadSpec workload;                              ///< a model
     std::map<std::string, std::string> strategyOptions; ///< compat, memory
     Strategy strategy;
@@ -36,9 +39,12 @@ struct Plan
     Demand demand; ///< that the fabric is wired for
     /** Neighbours of every server in order of ports; empty if the fabric has switches. Checked when the fabric is built. */
     std::vector<std::vector<ServerId>> cables;
-    double startMs = 0;
-    double confirmedMs = 0;
+    double startMs =
+        0; ///< of the start by the search's judge, SimulateFlows() unless packets judged every round
+    double confirmedMs = 0; ///< of the result by the same
     double estimateMs = 0;
+    double packetStartMs = 0; ///< on packets; 0 = not run
+    double packetMs = 0;      ///< of the result; never above packetStartMs
     std::uint32_t proposals = 0;
     std::uint32_t topologies = 0;
     bool interrupted = false;
@@ -73,7 +79,13 @@ struct PlanRequest
         from; ///< an earlier plan to go on from; "" = data parallelism, or the scenario's `strategy.kind`
     const std::atomic<bool>* interrupt = nullptr;
     std::function<void(const std::string&)> log;
-    std::function<double(const TaskGraph&, const Fabric&)> confirm; ///< ms; null = SimulateFlows()
+    /**
+     * Milliseconds on packets, < 0 if interrupted; null = packets are not asked. When: `strategy.confirm` of the
+     * scenario. `final` (the default): the search is judged by SimulateFlows(), and at its end the start and the best are
+     * run; a best that is worse than the start gives way to the improvement before it, and so on back to the
+     * start. `rounds`: what every round finds is run. `none`: never.
+     */
+    std::function<double(const TaskGraph&, const Fabric&)> confirm;
 };
 
 /**

@@ -99,6 +99,19 @@ LooksLikeFile(const std::string& model)
     return model.find('/') != std::string::npos || fs::path(model).extension() == ".yaml";
 }
 
+/** Whether an option's text is a path. */
+bool
+IsPath(const std::string& key, const std::string& text)
+{
+    if (text.empty())
+    {
+        return false;
+    }
+    const bool measured = key.substr(key.rfind('.') + 1) == "measured";
+    return IsPathKey(key) || (IsModelKey(key) && LooksLikeFile(text)) ||
+           (measured && fs::path(text).extension() == ".json");
+}
+
 /** @p text relative to the scenario file, or to the working directory if an override says it and it is there. */
 std::string
 ResolvePath(const YamlValue& value, const std::string& scenarioFile)
@@ -227,8 +240,7 @@ class Flattener
 
     [[nodiscard]] std::string TextOf(const YamlValue& value, const std::string& key) const
     {
-        const bool path = IsPathKey(key) || (IsModelKey(key) && LooksLikeFile(value.text));
-        return path && !value.text.empty() ? ResolvePath(value, m_file) : value.text;
+        return IsPath(key, value.text) ? ResolvePath(value, m_file) : value.text;
     }
 
     void Put(const YamlValue& value, const std::string& key, const std::string& text)
@@ -316,12 +328,21 @@ ReadWorkload(const YamlValue& value, const std::string& file)
     Flattener options(file, "workload", workload.options, &workload.places);
     if (workload.kind == WorkloadKind::Jobs)
     {
-        if (main.kind != YamlKind::List || main.items.empty())
+        if (main.kind == YamlKind::Map && !main.items.empty())
+        {
+            for (std::size_t i = 0; i < main.items.size(); ++i)
+            {
+                Flattener::CheckKey(main.keys[i], mainPath);
+                options.Add(main.items[i], kindKey + "." + main.keys[i].text);
+            }
+        }
+        else if (main.kind != YamlKind::List || main.items.empty())
         {
             throw SpecError(main.place,
-                            mainPath + ": found " + main.Found() + ", expected a list of jobs");
+                            mainPath + ": found " + main.Found() +
+                                ", expected a list of jobs, or a section with a mix of them");
         }
-        for (std::size_t i = 0; i < main.items.size(); ++i)
+        for (std::size_t i = 0; main.kind == YamlKind::List && i < main.items.size(); ++i)
         {
             if (main.items[i].kind != YamlKind::Map)
             {
@@ -519,6 +540,8 @@ ReadMtu(const YamlSection& section, Bytes& mtu)
     section.Size("mtu", kLeast, kMost, mtu);
 }
 
+} // namespace
+
 EngineSpec
 ReadEngine(const YamlValue& value)
 {
@@ -554,6 +577,9 @@ ReadCollectives(const YamlValue& value)
     }
     return collectives;
 }
+
+namespace
+{
 
 /** The file's keys beside the old kind of workload belong to it and go with it; overrides stay. */
 void
@@ -618,12 +644,17 @@ ReadScenario(const std::string& file, const std::vector<std::string>& overrides)
     CheckName(name != nullptr ? *name : document, "name", scenario.name);
     top.Count("seed", 0, UINT64_MAX, scenario.seed);
     top.Count("iterations", 1U, kMaxIterations, scenario.iterations);
-    top.Time("stop", 1, kMaxStop, scenario.stop);
     ReadServers(top.Require("servers", "a section with the key count"), scenario.servers);
     scenario.workload = ReadWorkload(top.Require("workload",
                                                  "a section with the key model, taskgraph, trace, "
                                                  "flows or jobs"),
                                      file);
+    if (scenario.workload.kind == WorkloadKind::Jobs)
+    {
+        // A robot takes minutes.
+        scenario.stop = kMaxStop;
+    }
+    top.Time("stop", 1, kMaxStop, scenario.stop);
     if (const YamlValue* strategy = top.Find("strategy"))
     {
         scenario.strategy = ReadStrategy(*strategy, file);
@@ -792,7 +823,7 @@ class Writer
         Line("transport", s.engine.transport);
         Line("mtu", std::to_string(s.engine.mtu));
         Line("compat", s.engine.compat);
-        Line("trains", s.engine.trains ? "true" : "false");
+        Line("trains", s.engine.trains ? "on" : "off");
         Line("ack_every", std::to_string(s.engine.ackEvery));
         Line("buffer", FormatBytes(s.engine.buffer));
         Line("ecn", FormatBytes(s.engine.ecn));
@@ -870,8 +901,7 @@ class Writer
 
     [[nodiscard]] std::string PathText(const std::string& key, const std::string& text) const
     {
-        const bool path = IsPathKey(key) || (IsModelKey(key) && LooksLikeFile(text));
-        return path && !text.empty() ? Relative(text) : text;
+        return IsPath(key, text) ? Relative(text) : text;
     }
 
     /** The inverse of ResolvePath for a file in m_directory. */

@@ -108,6 +108,14 @@ struct Scenario
 [[nodiscard]] ReconfigurationSpec ReconfigurationOf(const Scenario& scenario,
                                                     const FabricSpec& fabric);
 
+struct YamlValue;
+
+/** The `engine:` section, of a scenario or a plan. @throws SpecError */
+[[nodiscard]] EngineSpec ReadEngine(const YamlValue& value);
+
+/** The `collectives:` section: kind -> algorithm. @throws SpecError */
+[[nodiscard]] std::map<std::string, std::string> ReadCollectives(const YamlValue& value);
+
 /** The candidate nearest to @p text by edit distance if it is near enough to be a typing error, else "". */
 [[nodiscard]] std::string Suggest(const std::string& text,
                                   const std::vector<std::string>& candidates);

@@ -346,6 +346,17 @@ SearchSpace::All(std::uint32_t op) const
     return out;
 }
 
+void
+SearchResult::Take(SearchStep step)
+{
+    strategy = step.strategy;
+    fabric = step.fabric;
+    demand = step.demand;
+    confirmedMs = step.confirmedMs;
+    estimateMs = step.estimateMs;
+    steps.push_back(std::move(step));
+}
+
 std::string
 DescribeTopology(const Topology& topology)
 {
@@ -474,6 +485,10 @@ ReadSearchOptions(const std::map<std::string, std::string>& strategy,
     options.fixedTopology = choice("search", {"mcmc", "alternating"}) == "mcmc";
     options.flexnet = choice("compat", {"none", "flexnet"}) == "flexnet";
     options.ignoreMemory = choice("memory", {"check", "ignore"}) == "ignore" || options.flexnet;
+    const std::string confirm = choice("confirm", {"final", "rounds", "none"});
+    options.confirm = confirm == "rounds" ? SearchConfirm::Rounds
+                      : confirm == "none" ? SearchConfirm::None
+                                          : SearchConfirm::Final;
     count("budget", 0, 10'000'000, options.budget);
     count("restarts", 1, 1000, options.restarts);
     count("threads", 1, 256, options.threads);

@@ -22,6 +22,14 @@
 namespace topoopt
 {
 
+/** When packets are asked; see PlanRequest::confirm. */
+enum class SearchConfirm : std::uint8_t
+{
+    Final,
+    Rounds,
+    None
+};
+
 /** How a strategy (and a topology) is looked for. */
 struct SearchOptions
 {
@@ -37,9 +45,10 @@ struct SearchOptions
     std::uint32_t rounds = 8;   ///< of the alternating optimisation, at most
     std::uint32_t firstRound =
         0; ///< rounds that an earlier search has done; its random numbers are not drawn again
-    bool fixedTopology = false; ///< Comp x Comm only
-    bool tensor = true;         ///< operators may be split inside a sample, too
-    bool ignoreMemory = false;  ///< strategies need not fit into device memory
+    bool fixedTopology = false;                   ///< Comp x Comm only
+    bool tensor = true;                           ///< operators may be split inside a sample, too
+    bool ignoreMemory = false;                    ///< strategies need not fit into device memory
+    SearchConfirm confirm = SearchConfirm::Final; ///< for the caller of the search
     const std::atomic<bool>* interrupt =
         nullptr; ///< set from a signal handler: keep the best so far
     std::function<void(const std::string&)> log; ///< one line per round; null = none
@@ -59,7 +68,7 @@ struct SearchProblem
     const Demand* startDemand = nullptr;
     /**
      * A second opinion in ms on the candidates of a round, e.g. packets; null = SimulateFlows(). What the result is
-     * judged by.
+     * judged by. < 0: interrupted.
      */
     std::function<double(const Strategy&, const Fabric&)> confirm;
 };
@@ -77,6 +86,16 @@ struct SearchRound
     std::string topology; ///< DescribeTopology()
 };
 
+/** A strategy and the fabric that it was judged on. */
+struct SearchStep
+{
+    Strategy strategy;
+    Fabric fabric;
+    Demand demand; ///< that the fabric was made for
+    double confirmedMs = 0;
+    double estimateMs = 0;
+};
+
 /** The best strategy found and the fabric it was judged on. */
 struct SearchResult
 {
@@ -90,6 +109,10 @@ struct SearchResult
     std::uint32_t topologies = 0; ///< built
     bool interrupted = false;
     std::vector<SearchRound> rounds;
+    std::vector<SearchStep> steps; ///< the start, then every improvement; the last is the result
+
+    /** Makes @p step the result. */
+    void Take(SearchStep step);
 };
 
 /** A change of some operators' splits. */
@@ -207,7 +230,7 @@ void JointWalk(IterationEstimator& estimator,
                                  const Fabric& fabric);
 
 /**
- * Strategy keys of a scenario: search (mcmc), budget, alpha, temperature, restarts, threads, rounds, memory, compat.
+ * Strategy keys of a scenario: search (mcmc), budget, alpha, temperature, restarts, threads, rounds, memory, compat, confirm.
  * @throws SpecError naming @p place
  */
 [[nodiscard]] SearchOptions ReadSearchOptions(const std::map<std::string, std::string>& strategy,

@@ -490,6 +490,17 @@ ResolveModelJob(const WorkloadSpec& workload,
     return job;
 }
 
+std::map<std::string, std::string>
+StrategyOf(const Scenario& scenario)
+{
+    std::map<std::string, std::string> strategy = scenario.strategy;
+    if (scenario.engine.compat != "none")
+    {
+        strategy.emplace("compat", scenario.engine.compat);
+    }
+    return strategy;
+}
+
 TaskGraph
 BuildModelWorkload(const WorkloadSpec& workload,
                    const ServerSpec& servers,

@@ -182,6 +182,9 @@ struct ModelJob
                                        const ServerSpec& servers,
                                        const std::map<std::string, std::string>& strategy);
 
+/** The scenario's strategy keys; `compat` follows `engine.compat` if unset. */
+[[nodiscard]] std::map<std::string, std::string> StrategyOf(const Scenario& scenario);
+
 /** ResolveModelJob, then BuildIteration. */
 [[nodiscard]] TaskGraph BuildModelWorkload(const WorkloadSpec& workload,
                                            const ServerSpec& servers,

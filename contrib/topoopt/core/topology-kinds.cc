@@ -109,8 +109,8 @@ FabricKinds()
     return kinds;
 }
 
-Fabric
-BuildFabric(const FabricSpec& spec, const FabricContext& context)
+const FabricKind&
+FindFabricKind(const FabricSpec& spec)
 {
     const std::string place = spec.place.empty() ? "fabric" : spec.place;
     const std::vector<FabricKind>& kinds = FabricKinds();
@@ -134,6 +134,13 @@ BuildFabric(const FabricSpec& spec, const FabricContext& context)
             throw SpecError(place, spec.kind + " option: " + NoSuch(key, known));
         }
     }
+    return *kind;
+}
+
+Fabric
+BuildFabric(const FabricSpec& spec, const FabricContext& context)
+{
+    const FabricKind& kind = FindFabricKind(spec);
     const FabricOptions options(spec);
     constexpr std::uint32_t kMostServers = 1U << 16;
     constexpr std::uint32_t kMostNics = 256;
@@ -149,7 +156,7 @@ BuildFabric(const FabricSpec& spec, const FabricContext& context)
                             std::to_string(context.servers.nics),
                             "1.." + std::to_string(kMostNics));
     }
-    return kind->build(spec, context);
+    return kind.build(spec, context);
 }
 
 } // namespace topoopt

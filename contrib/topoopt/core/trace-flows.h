@@ -121,9 +121,19 @@ struct TrafficMatrix
                                                        std::vector<std::string>& warnings);
 
 /**
+ * The task graph of whatever `topoopt convert` reads: a trace, a flow list, or flows drawn from a size distribution.
+ * @param options as for InspectFile()
+ * @throws SpecError as the readers, and for a file that holds no operations (matrices, topologies, results)
+ */
+[[nodiscard]] LoadedWorkload LoadAnyFile(const std::string& path,
+                                         const std::map<std::string, std::string>& options);
+
+/**
  * Everything that `topoopt inspect` can be pointed at: traces, flow lists, size distributions, matrices and
  * topology files. Applies all checks that a run applies.
- * @param options trace or flow options; `servers` = number of servers that a flow list may name
+ * @param options trace or flow options; besides, `servers`: how many there are, so that a rank or host that has no
+ *        place is an error. For flows drawn from a size distribution (with `load` and `duration`) also `nics`, `rate`
+ *        and `seed`.
  */
 [[nodiscard]] TraceSummary InspectFile(const std::string& path,
                                        const std::map<std::string, std::string>& options);

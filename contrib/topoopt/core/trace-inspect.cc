@@ -120,81 +120,175 @@ InspectOperaResults(const TraceFile& file)
 namespace
 {
 
-/** A file that is no trace of ranks. @return false if it may be one */
-bool
-InspectSingle(const TraceFile& file,
-              const std::map<std::string, std::string>& options,
-              const ServerSpec& servers,
-              TraceSummary& out)
+using Options = std::map<std::string, std::string>;
+
+/** The servers that options speak of; the rest of the options is for the reader. */
+struct Setting
+{
+    ServerSpec servers;
+    std::uint64_t seed = 1;
+    Options rest;
+
+    /** @param drawn flows are drawn, so that rates and the seed matter */
+    Setting(const Options& options, bool drawn)
+        : rest(options)
+    {
+        const Options noPlaces;
+        OptionReader reader(options, noPlaces);
+        reader.Number("servers", servers.count, 1, 1000000);
+        rest.erase("servers");
+        if (drawn)
+        {
+            reader.Number("nics", servers.nics, 1, 1024);
+            reader.Quantity("rate", servers.rate, [](const std::string& text) {
+                return ParseBitRate(text);
+            });
+            reader.Number("seed", seed, 0, UINT64_MAX);
+            rest.erase("nics");
+            rest.erase("rate");
+            rest.erase("seed");
+        }
+    }
+};
+
+/** What a file is that is no trace of ranks. */
+enum class Single : std::uint8_t
+{
+    None,
+    Cdf,
+    Matrix,
+    Topology,
+    Results,
+    Flows
+};
+
+Single
+KindOf(const TraceFile& file)
 {
     Input input(file);
     const std::string_view head = input.Head();
     if (ProbeSizeCdf(head))
     {
-        out = InspectCdf(file);
+        return Single::Cdf;
     }
-    else if (ProbeRackMatrix(head) || ProbeFbflow(head))
+    if (ProbeRackMatrix(head) || ProbeFbflow(head))
     {
-        out = InspectMatrix(file);
+        return Single::Matrix;
     }
-    else if (ProbeHpccTopology(head) || ProbeHtsimTopology(head))
+    if (ProbeHpccTopology(head) || ProbeHtsimTopology(head))
     {
-        out = InspectTopology(file);
+        return Single::Topology;
     }
-    else if (ProbeOperaResults(head))
+    if (ProbeOperaResults(head))
     {
-        out = InspectOperaResults(file);
+        return Single::Results;
     }
-    else if (ProbeHpccFlows(head) || ProbeConnectionMatrix(head) || ProbeOperaFlows(head))
-    {
-        out = Summarise(LoadFlowsFile(file, FlowOptions::Parse(options), servers));
-    }
-    else
-    {
-        return false;
-    }
-    return true;
+    return ProbeHpccFlows(head) || ProbeConnectionMatrix(head) || ProbeOperaFlows(head)
+               ? Single::Flows
+               : Single::None;
 }
 
-/** Takes `servers` out of the options. */
-ServerSpec
-TakeServers(std::map<std::string, std::string>& options)
+/** Flows drawn from the sizes in @p path. */
+LoadedWorkload
+Draw(const std::string& path, const Options& options)
 {
-    ServerSpec servers;
-    const std::map<std::string, std::string> none;
-    OptionReader(options, none).Number("servers", servers.count, 1, 1000000);
-    options.erase("servers");
-    return servers;
+    Setting setting(options, true);
+    setting.rest["cdf"] = path;
+    return LoadFlows("", FlowOptions::Parse(setting.rest), setting.servers, setting.seed);
+}
+
+TraceSummary
+InspectSingle(const TraceFile& file, Single kind, const Options& options)
+{
+    const Setting setting(options, kind == Single::Cdf);
+    const FlowOptions flowOptions = FlowOptions::Parse(setting.rest);
+    switch (kind)
+    {
+    case Single::Cdf:
+        // Sizes alone say nothing about arrivals.
+        return options.count("load") > 0 || options.count("duration") > 0
+                   ? Summarise(Draw(file.path, options))
+                   : InspectCdf(file);
+    case Single::Matrix:
+        return InspectMatrix(file);
+    case Single::Topology:
+        return InspectTopology(file);
+    case Single::Results:
+        return InspectOperaResults(file);
+    default:
+        return Summarise(LoadFlowsFile(file, flowOptions, setting.servers));
+    }
+}
+
+/** Ranks must have places if the number of servers is given. */
+LoadedWorkload
+Placed(LoadedWorkload workload, const Setting& setting, const TraceOptions& options)
+{
+    if (setting.servers.count != 0)
+    {
+        (void)MapRanks(workload.graph.ranks, setting.servers.count, 1, options);
+    }
+    return workload;
 }
 
 } // namespace
 
-TraceSummary
-InspectFile(const std::string& path, const std::map<std::string, std::string>& options)
+LoadedWorkload
+LoadAnyFile(const std::string& path, const Options& options)
 {
-    std::map<std::string, std::string> rest = options;
-    const ServerSpec servers = TakeServers(rest);
     std::error_code error;
-    TraceSummary out;
-    if (std::filesystem::is_regular_file(path, error) &&
-        InspectSingle({path, UINT32_MAX, nullptr}, rest, servers, out))
+    const Single kind = std::filesystem::is_regular_file(path, error)
+                            ? KindOf({path, UINT32_MAX, nullptr})
+                            : Single::None;
+    if (kind == Single::Cdf)
     {
-        return out;
+        return Draw(path, options);
     }
-    return Summarise(LoadTrace(path, TraceOptions::Parse(rest)));
+    const Setting setting(options, false);
+    if (kind == Single::Flows)
+    {
+        return LoadFlows(path, FlowOptions::Parse(setting.rest), setting.servers, setting.seed);
+    }
+    if (kind != Single::None)
+    {
+        throw SpecError(path,
+                        std::string("found ") +
+                            (kind == Single::Matrix     ? "a traffic matrix"
+                             : kind == Single::Topology ? "a topology"
+                                                        : "a simulator's results") +
+                            ", expected a trace, a task graph or a flow list");
+    }
+    const TraceOptions parsed = TraceOptions::Parse(setting.rest);
+    return Placed(LoadTrace(path, parsed), setting, parsed);
 }
 
 TraceSummary
-InspectFiles(const std::vector<TraceFile>& files, const std::map<std::string, std::string>& options)
+InspectFile(const std::string& path, const Options& options)
 {
-    std::map<std::string, std::string> rest = options;
-    const ServerSpec servers = TakeServers(rest);
-    TraceSummary out;
-    if (files.size() == 1 && InspectSingle(files[0], rest, servers, out))
+    std::error_code error;
+    if (std::filesystem::is_regular_file(path, error))
     {
-        return out;
+        const TraceFile file{path, UINT32_MAX, nullptr};
+        const Single kind = KindOf(file);
+        if (kind != Single::None)
+        {
+            return InspectSingle(file, kind, options);
+        }
     }
-    return Summarise(LoadTraceFiles(files, TraceOptions::Parse(rest)));
+    return Summarise(LoadAnyFile(path, options));
+}
+
+TraceSummary
+InspectFiles(const std::vector<TraceFile>& files, const Options& options)
+{
+    const Single kind = files.size() == 1 ? KindOf(files[0]) : Single::None;
+    if (kind != Single::None)
+    {
+        return InspectSingle(files[0], kind, options);
+    }
+    const Setting setting(options, false);
+    const TraceOptions parsed = TraceOptions::Parse(setting.rest);
+    return Summarise(Placed(LoadTraceFiles(files, parsed), setting, parsed));
 }
 
 } // namespace topoopt

@@ -408,6 +408,7 @@ TraceOptions::Parse(const std::map<std::string, std::string>& options,
     reader.Flag("partial", out.partial);
     reader.Text("groups_file", out.groupsFile);
     reader.Text("ranks_map", out.ranksMap);
+    reader.Number("gpus_per_server", out.gpusPerServer, 1, 1000000);
     reader.RefuseOthers("trace");
     return out;
 }
@@ -435,6 +436,10 @@ TraceOptions::Stamp() const
     add(oneTrace != 0, "one_trace=" + std::to_string(oneTrace));
     add(ranks != 0, "ranks=" + std::to_string(ranks));
     add(partial, "partial=true");
+    // Names without their directories, which differ between machines.
+    add(!groupsFile.empty(), "groups_file=" + fs::path(groupsFile).filename().string());
+    add(!ranksMap.empty(), "ranks_map=" + fs::path(ranksMap).filename().string());
+    add(gpusPerServer != 0, "gpus_per_server=" + std::to_string(gpusPerServer));
     return out;
 }
 
@@ -546,9 +551,10 @@ LoadTraceFiles(const std::vector<TraceFile>& given, const TraceOptions& options)
 }
 
 std::vector<ServerId>
-MapRanks(std::uint32_t ranks, ServerId servers, std::uint32_t gpus, const TraceOptions& options)
+MapRanks(std::uint32_t ranks, ServerId servers, std::uint32_t own, const TraceOptions& options)
 {
     std::vector<ServerId> map;
+    const std::uint32_t gpus = options.gpusPerServer != 0 ? options.gpusPerServer : own;
     const std::uint64_t slots = std::uint64_t{servers} * gpus;
     if (ranks > slots)
     {

@@ -57,6 +57,8 @@ struct TraceOptions
     std::string groupsFile;
     /** ranks_map: a file with the server of rank 0, 1, ...; empty = rank r on server r / gpus. */
     std::string ranksMap;
+    /** gpus_per_server: rank r on server r / k, whatever the servers have (0 = as many as they have). */
+    std::uint32_t gpusPerServer = 0;
 
     /**
      * Reads the options; whatever is not among the keys above is an error.
@@ -140,8 +142,8 @@ struct TraceFormat
                                             const TraceOptions& options);
 
 /**
- * Server of each rank: rank / gpus, or the file of `ranks_map` (one server per line or separated by white
- * space, `#` comments).
+ * Server of each rank: rank / gpus (`gpus_per_server` if that is given), or the file of `ranks_map` (one server per
+ * line or separated by white space, `#` comments).
  * @throws SpecError "8 ranks, 4 servers x 1 GPU" if they do not fit
  */
 [[nodiscard]] std::vector<ServerId> MapRanks(std::uint32_t ranks,

@@ -753,10 +753,10 @@ void
 YamlSection::Bool(const std::string& key, bool& out) const
 {
     std::string text;
-    Choice(key, {"true", "false"}, text);
+    Choice(key, {"true", "false", "on", "off", "yes", "no"}, text);
     if (!text.empty())
     {
-        out = text == "true";
+        out = text == "true" || text == "on" || text == "yes";
     }
 }
 

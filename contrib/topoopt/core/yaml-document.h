@@ -112,6 +112,7 @@ class YamlSection
     void Choice(const std::string& key,
                 const std::vector<std::string>& allowed,
                 std::string& out) const;
+    /** true, on, yes; false, off, no. */
     void Bool(const std::string& key, bool& out) const;
     /** A whole decimal number within [least, most]. */
     void Count(const std::string& key,

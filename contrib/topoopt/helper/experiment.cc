@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/experiment.h"
 
+#include "ns3/cluster-run.h"
 #include "ns3/flexnet-run.h"
+#include "ns3/network-changes.h"
 #include "ns3/packet-network.h"
 #include "topoopt/core/collectives.h"
 #include "topoopt/core/cost.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/plan.h"
+#include "topoopt/core/strategy-flexnet.h"
 #include "topoopt/core/topology-kinds.h"
 #include "topoopt/core/trace.h"
 
@@ -118,10 +121,14 @@ HeadOf(const Experiment& experiment, const Fabric& fabric)
 
 /** Payload that the fabric would carry, collectives expanded as they will run. */
 Bytes
-MovedBytes(const Experiment& experiment, const Fabric& fabric, Bytes& packetHops)
+MovedBytes(const Experiment& experiment,
+           const Workload& workload,
+           const std::vector<ServerId>& placement,
+           const Fabric& fabric,
+           Bytes& packetHops)
 {
     const CollectiveChoice choice(experiment.scenario.collectives);
-    const TaskGraph& graph = experiment.workload.graph;
+    const TaskGraph& graph = workload.graph;
     const Bytes payload = experiment.scenario.engine.mtu - kHeaderBytes;
     Bytes moved = 0;
     packetHops = 0;
@@ -146,7 +153,7 @@ MovedBytes(const Experiment& experiment, const Fabric& fabric, Bytes& packetHops
         std::vector<ServerId> servers;
         for (RankId rank : members)
         {
-            servers.push_back(experiment.workload.placement[rank]);
+            servers.push_back(placement[rank]);
         }
         const auto program = choice.Build({&call, servers, &fabric});
         for (std::uint32_t channel = 0; channel < program->Channels(); ++channel)
@@ -167,50 +174,9 @@ MovedBytes(const Experiment& experiment, const Fabric& fabric, Bytes& packetHops
     }
     for (const TransferCall& call : graph.transfers)
     {
-        add(experiment.workload.placement[call.src],
-            experiment.workload.placement[call.dst],
-            call.bytes,
-            nullptr);
+        add(placement[call.src], placement[call.dst], call.bytes, nullptr);
     }
     return moved;
-}
-
-/** @throws SpecError if the circuits of a fabric are to be changed and cannot be */
-void
-CheckReconfiguration(const Scenario& scenario, const FabricSpec& spec, const Fabric& fabric)
-{
-    const ReconfigurationSpec optics = ReconfigurationOf(scenario, spec);
-    const bool own = !spec.reconfiguration.empty();
-    if (optics.policy == "static" || (!own && !CanReconfigure(fabric)))
-    {
-        return;
-    }
-    const auto refuse = [&](const std::string& found, const std::string& expected) {
-        throw SpecError(optics.place,
-                        "reconfiguration: found policy " + optics.policy + found + ", expected " +
-                            expected);
-    };
-    if (!CanReconfigure(fabric) || scenario.engine.compat != "none")
-    {
-        refuse(" for " + fabric.name, "a fabric of circuits between servers");
-    }
-    if (scenario.engine.fidelity != "packet")
-    {
-        refuse(" with fidelity: " + scenario.engine.fidelity, "fidelity: packet");
-    }
-    if (!scenario.failures.events.empty())
-    {
-        refuse(" beside failures", "one of them on " + fabric.name);
-    }
-    // The light path, the ports and the policy's own keys, before anything is simulated.
-    static_cast<void>(
-        Reconfigurator::MakeDevice(optics, scenario.servers.nics * fabric.topology.servers));
-    static_cast<void>(FindPolicy(optics.policy, optics.place)
-                          .build({fabric.topology.servers,
-                                  scenario.servers.nics,
-                                  scenario.seed,
-                                  optics.options,
-                                  optics.place}));
 }
 
 /** Mean of iteration times, 0 if there is none. */
@@ -323,6 +289,119 @@ AddChanges(const RunSummary& run, nlohmann::ordered_json& entry)
     }
 }
 
+/** Which server each rank is on, who has none, and how much computation there is: 0 must be visible. */
+void
+PrintPlacement(const Experiment& experiment, std::ostream& out)
+{
+    constexpr std::size_t kMost = 64;
+    const std::vector<ServerId>& placement = experiment.workload.placement;
+    out << "placement  server of each rank:";
+    for (std::size_t r = 0; r < placement.size() && r < kMost; ++r)
+    {
+        out << " " << placement[r];
+    }
+    const std::set<ServerId> used(placement.begin(), placement.end());
+    out << (placement.size() > kMost ? " ...; " : "; ")
+        << experiment.scenario.servers.count - used.size() << " servers idle\n";
+    std::vector<SimTime> compute(experiment.workload.graph.ranks);
+    for (const Task& task : experiment.workload.graph.tasks)
+    {
+        compute[task.rank] += task.kind == TaskKind::Compute ? task.duration : 0;
+    }
+    if (!compute.empty())
+    {
+        const auto [least, most] = std::minmax_element(compute.begin(), compute.end());
+        out << "compute    " << FormatTime(*least) << " to " << FormatTime(*most) << " per rank\n";
+    }
+}
+
+/** A graph of a model, one rank per server or GPU. */
+Workload
+WorkloadOf(const Scenario& scenario, TaskGraph graph)
+{
+    Workload workload;
+    workload.graph = std::move(graph);
+    const std::uint32_t ranks = workload.graph.ranks;
+    workload.placement = MapRanks(ranks,
+                                  scenario.servers.count,
+                                  ranks <= scenario.servers.count ? 1 : scenario.servers.gpus,
+                                  {});
+    if (scenario.engine.compat == "flexnet")
+    {
+        workload.flexNet = std::make_shared<FlexNetGraph>(ToFlexNet(workload.graph, scenario.file));
+    }
+    return workload;
+}
+
+/** What `topoopt check` says of a shared cluster. */
+void
+PrintClusterCheck(const Experiment& experiment, std::ostream& out)
+{
+    const ClusterWorkload& cluster = *experiment.cluster;
+    constexpr std::size_t kMostLines = 100;
+    out << "workload   " << cluster.jobs.size() << " jobs of " << cluster.kinds.size()
+        << " kind(s) on " << experiment.scenario.servers.count << " servers, queue "
+        << QueueRuleNames()[static_cast<std::size_t>(cluster.spec.queue)] << ", placement "
+        << ServerChoiceNames()[static_cast<std::size_t>(cluster.spec.placement)] << "\n"
+        << DescribeJobs(cluster, kMostLines);
+    for (const ClusterFabric& fabric : experiment.clusterFabrics)
+    {
+        // Bytes and hops of an iteration of each kind, on the first servers that hold it.
+        std::vector<Bytes> moved(cluster.kinds.size(), 0);
+        std::vector<Bytes> hops(cluster.kinds.size(), 0);
+        ServerId first = 0;
+        const auto count = [&](std::uint32_t number) {
+            const LoadedKind& kind = cluster.kinds[number];
+            std::vector<ServerId> placement = kind.workload.placement;
+            for (ServerId& server : placement)
+            {
+                server += first;
+            }
+            moved[number] =
+                MovedBytes(experiment, kind.workload, placement, fabric.fabric, hops[number]);
+            first += fabric.sharded ? kind.spec.servers : 0;
+        };
+        Bytes allMoved = 0;
+        Bytes allHops = 0;
+        if (fabric.sharded)
+        {
+            std::uint64_t circuits = 0;
+            for (const std::uint32_t job : fabric.members)
+            {
+                const std::uint32_t number = cluster.jobs[job].kind;
+                count(number);
+                allMoved += moved[number];
+                allHops += hops[number];
+            }
+            for (const ClusterEntry& job : cluster.jobs)
+            {
+                circuits += fabric.circuits[job.kind];
+            }
+            out << "fabric     " << fabric.fabric.name << ": " << fabric.members.size()
+                << " shard(s) simulated for an iteration each, " << circuits
+                << " circuits to patch in " << FormatTime(fabric.panel.move) << " each, look-ahead "
+                << (fabric.panel.lookAhead ? "on" : "off") << ", ";
+        }
+        else
+        {
+            for (std::uint32_t number = 0; number < cluster.kinds.size(); ++number)
+            {
+                count(number);
+            }
+            for (const ClusterEntry& job : cluster.jobs)
+            {
+                allMoved += moved[job.kind] * job.iterations;
+                allHops += hops[job.kind] * job.iterations;
+            }
+            out << "fabric     " << fabric.fabric.name << ": shared by all jobs, "
+                << fabric.fabric.topology.NodeCount() << " nodes, "
+                << fabric.fabric.topology.links.size() << " links, ";
+        }
+        out << allMoved << " B to move, about " << allHops << " data packet-hops, "
+            << Fixed(static_cast<double>(allHops) * 1.5e-7, 1) << " s on packets without trains\n";
+    }
+}
+
 } // namespace
 
 Experiment
@@ -332,7 +411,23 @@ Prepare(const Scenario& scenario)
     experiment.scenario = scenario;
     (void)FindTransport(scenario.engine.transport, scenario.file + ": engine.transport");
     (void)CollectiveChoice(scenario.collectives);
-    experiment.workload = LoadWorkload(experiment.scenario);
+    const bool jobs = scenario.workload.kind == WorkloadKind::Jobs;
+    if (jobs)
+    {
+        auto cluster = std::make_shared<ClusterWorkload>(LoadCluster(scenario));
+        for (const LoadedKind& kind : cluster->kinds)
+        {
+            for (const std::string& warning : kind.workload.graph.warnings)
+            {
+                experiment.workload.graph.warnings.push_back(kind.spec.name + ": " + warning);
+            }
+        }
+        experiment.cluster = std::move(cluster);
+    }
+    else
+    {
+        experiment.workload = LoadWorkload(experiment.scenario);
+    }
     FabricContext context;
     context.servers = experiment.scenario.servers;
     context.seed = scenario.seed;
@@ -356,16 +451,18 @@ Prepare(const Scenario& scenario)
     {
         throw SpecError(
             scenario.workload.place,
-            "workload: found no task graph, expected `taskgraph: FILE` with `compat: flexnet`");
+            "workload: found neither task graph nor model, expected `taskgraph: FILE` or "
+            "`model: NAME` with `compat: flexnet`");
     }
     const bool failing = !scenario.failures.events.empty();
-    if (failing && (compat || scenario.engine.fidelity != "packet"))
+    if (failing && (compat || jobs || scenario.engine.fidelity != "packet"))
     {
         throw SpecError(scenario.failures.events[0].place,
                         "failures: found them with " +
                             (compat ? std::string("compat: flexnet")
+                             : jobs ? std::string("a shared cluster")
                                     : "fidelity: " + scenario.engine.fidelity) +
-                            ", expected fidelity: packet without compat");
+                            ", expected one job on fidelity: packet without compat");
     }
     for (const FabricSpec& spec : scenario.fabrics)
     {
@@ -373,8 +470,18 @@ Prepare(const Scenario& scenario)
         if (compat)
         {
             CheckFlexNetFabric(spec);
+            if (spec.kind == "topoopt")
+            {
+                fabric = BuildFabric(FlexNetFabricSpec(spec), context);
+            }
             fabric.kind = spec.kind;
             fabric.name = spec.name.empty() ? spec.kind : spec.name;
+        }
+        else if (jobs)
+        {
+            experiment.clusterFabrics.push_back(
+                BuildClusterFabric(spec, scenario, *experiment.cluster));
+            fabric = experiment.clusterFabrics.back().fabric;
         }
         else
         {
@@ -386,11 +493,43 @@ Prepare(const Scenario& scenario)
                             "fabrics: found two named \"" + fabric.name +
                                 "\", expected distinct names (give one a `name:`)");
         }
-        CheckReconfiguration(scenario, spec, fabric);
-        FailureInjector::Check(scenario.failures, fabric);
+        CheckChanges(scenario, spec, fabric);
         experiment.fabrics.push_back(std::move(fabric));
     }
     return experiment;
+}
+
+double
+PacketMilliseconds(const Scenario& scenario,
+                   const TaskGraph& graph,
+                   const Fabric& fabric,
+                   const std::atomic<bool>* interrupt)
+{
+    Scenario packets = scenario;
+    packets.engine.fidelity = "packet";
+    packets.failures.events.clear();
+    packets.results.flows = "none";
+    packets.stop = kPlanStop;
+    const Workload workload = WorkloadOf(packets, graph);
+    RunOptions options;
+    options.interrupt = interrupt;
+    FabricSpec spec;
+    spec.kind = fabric.kind;
+    const RunSummary run = packets.engine.compat == "flexnet"
+                               ? RunFlexNetOnFabric(packets, workload, spec, fabric, options)
+                               : RunOnFabric(packets, workload, fabric, options);
+    if (interrupt != nullptr && interrupt->load())
+    {
+        return -1;
+    }
+    if (!run.complete || run.iterationTimes.empty())
+    {
+        throw SpecError(scenario.file,
+                        "an iteration on packets does not come to an end on " + fabric.name + ": " +
+                            std::to_string(run.unfinished) + " flows unfinished" +
+                            (run.waiting.empty() ? "" : "; " + run.waiting.front()));
+    }
+    return static_cast<double>(run.iterationTimes.back()) / 1e9;
 }
 
 Experiment
@@ -398,21 +537,11 @@ PreparePlan(const std::string& file)
 {
     const Plan plan = ReadPlan(file);
     Experiment experiment;
-    Scenario& scenario = experiment.scenario;
-    scenario.name = plan.name;
-    scenario.file = file;
-    scenario.seed = plan.seed;
-    scenario.servers = plan.servers;
-    scenario.workload = plan.workload;
-    scenario.fabrics = {plan.fabric};
-    scenario.stop = kPlanStop;
+    experiment.scenario = ScenarioOf(plan);
+    experiment.scenario.file = file;
+    experiment.scenario.stop = kPlanStop;
     experiment.planText = WritePlan(plan);
-    experiment.workload.graph = PlanTaskGraph(plan, 1);
-    const std::uint32_t ranks = experiment.workload.graph.ranks;
-    experiment.workload.placement = MapRanks(ranks,
-                                             plan.servers.count,
-                                             ranks <= plan.servers.count ? 1 : plan.servers.gpus,
-                                             {});
+    experiment.workload = WorkloadOf(experiment.scenario, PlanTaskGraph(plan, 1));
     experiment.workload.demand = plan.demand;
     experiment.fabrics.push_back(PlanFabric(plan));
     Fabric& fabric = experiment.fabrics.back();
@@ -425,11 +554,25 @@ PrintCheck(const Experiment& experiment, std::ostream& out)
 {
     const TaskGraph& graph = experiment.workload.graph;
     out << "scenario   " << experiment.scenario.name << ", seed " << experiment.scenario.seed
-        << "\n"
-        << "workload   " << graph.ranks << " ranks on " << experiment.scenario.servers.count
+        << "\n";
+    if (experiment.cluster != nullptr)
+    {
+        for (const std::string& warning : graph.warnings)
+        {
+            out << "warning    " << warning << "\n";
+        }
+        PrintClusterCheck(experiment, out);
+        return;
+    }
+    out << "workload   " << graph.ranks << " ranks on " << experiment.scenario.servers.count
         << " servers, " << graph.tasks.size() << " tasks, " << graph.collectives.size()
         << " collectives, " << graph.transfers.size() << " messages, "
         << experiment.workload.repeats << " iteration(s)\n";
+    PrintPlacement(experiment, out);
+    if (!experiment.workload.stamp.empty())
+    {
+        out << "replay     " << experiment.workload.stamp << "\n";
+    }
     for (const std::string& warning : graph.warnings)
     {
         out << "warning    " << warning << "\n";
@@ -442,7 +585,11 @@ PrintCheck(const Experiment& experiment, std::ostream& out)
             continue;
         }
         Bytes packetHops = 0;
-        const Bytes moved = MovedBytes(experiment, fabric, packetHops);
+        const Bytes moved = MovedBytes(experiment,
+                                       experiment.workload,
+                                       experiment.workload.placement,
+                                       fabric,
+                                       packetHops);
         packetHops *= experiment.workload.repeats;
         // A packet-hop of the engine costs about 0.15 us; see the benchmark in tests/perf.
         out << "fabric     " << fabric.name << ": " << fabric.topology.NodeCount() << " nodes, "
@@ -504,7 +651,15 @@ RunExperiment(const Experiment& experiment,
         if (scenario.engine.compat == "flexnet")
         {
             const FabricSpec& spec = scenario.fabrics[result.runs.size()];
-            result.runs.push_back(RunFlexNetOnFabric(scenario, experiment.workload, spec, options));
+            result.runs.push_back(
+                RunFlexNetOnFabric(scenario, experiment.workload, spec, fabric, options));
+        }
+        else if (experiment.cluster != nullptr)
+        {
+            result.runs.push_back(RunClusterOnFabric(scenario,
+                                                     *experiment.cluster,
+                                                     experiment.clusterFabrics[result.runs.size()],
+                                                     options));
         }
         else if (scenario.engine.fidelity == "flow")
         {
@@ -526,7 +681,13 @@ RunExperiment(const Experiment& experiment,
         }
         if (prices && fabric.router != nullptr)
         {
-            result.runs.back().costUsd = BillOf(fabric, *prices).total;
+            const std::size_t run = result.runs.size() - 1;
+            // Shards come and go; the panel has a port for every NIC of every server.
+            const bool sharded =
+                experiment.cluster != nullptr && experiment.clusterFabrics[run].sharded;
+            result.runs.back().costUsd =
+                sharded ? BillOf(DirectPorts(scenario.servers, Optics::PatchPanel), *prices).total
+                        : BillOf(fabric, *prices).total;
         }
     }
     result.interrupted = interrupt != nullptr && interrupt->load();
@@ -537,9 +698,78 @@ RunExperiment(const Experiment& experiment,
     return result;
 }
 
+namespace
+{
+
+/** Columns as wide as they need to be, the first to the left. */
+void
+PrintRows(const std::vector<std::vector<std::string>>& rows, std::ostream& out)
+{
+    std::vector<std::size_t> widths(rows[0].size());
+    for (const auto& row : rows)
+    {
+        for (std::size_t c = 0; c < row.size(); ++c)
+        {
+            widths[c] = std::max(widths[c], row[c].size());
+        }
+    }
+    for (const auto& row : rows)
+    {
+        for (std::size_t c = 0; c < row.size(); ++c)
+        {
+            const std::string pad(widths[c] - row[c].size(), ' ');
+            out << (c == 0 ? row[c] + pad : "  " + pad + row[c]);
+        }
+        out << "\n";
+    }
+}
+
+/** The table of a shared cluster. */
+void
+PrintClusterTable(const ExperimentResult& result, std::ostream& out)
+{
+    std::vector<std::vector<std::string>> rows{{"fabric",
+                                                "jobs",
+                                                "iteration",
+                                                "p50",
+                                                "p99",
+                                                "queueing",
+                                                "patching",
+                                                "hidden",
+                                                "utilisation",
+                                                "fragmentation",
+                                                "wall"}};
+    for (const RunSummary& run : result.runs)
+    {
+        const ClusterSummary& cluster = *run.cluster;
+        rows.push_back(
+            {run.fabric,
+             cluster.finished == cluster.jobs
+                 ? std::to_string(cluster.jobs)
+                 : std::to_string(cluster.finished) + " of " + std::to_string(cluster.jobs),
+             Readable(cluster.iterationMean),
+             Readable(cluster.iterationP50),
+             Readable(cluster.iterationP99),
+             Readable(cluster.queueingMean),
+             Readable(cluster.patchingMean),
+             Readable(cluster.hiddenMean),
+             Fixed(cluster.utilisation, 3),
+             Fixed(cluster.fragmentation, 3),
+             Fixed(run.setupSeconds + run.runSeconds, 2) + " s"});
+    }
+    PrintRows(rows, out);
+}
+
+} // namespace
+
 void
 PrintTable(const ExperimentResult& result, std::ostream& out)
 {
+    if (!result.runs.empty() && result.runs[0].cluster)
+    {
+        PrintClusterTable(result, out);
+        return;
+    }
     std::vector<std::vector<std::string>> rows{{"fabric",
                                                 "iteration",
                                                 "FCT p50",
@@ -574,23 +804,7 @@ PrintTable(const ExperimentResult& result, std::ostream& out)
                         std::to_string(run.packetHops),
                         Fixed(run.setupSeconds + run.runSeconds, 2) + " s"});
     }
-    std::vector<std::size_t> widths(rows[0].size());
-    for (const auto& row : rows)
-    {
-        for (std::size_t c = 0; c < row.size(); ++c)
-        {
-            widths[c] = std::max(widths[c], row[c].size());
-        }
-    }
-    for (const auto& row : rows)
-    {
-        for (std::size_t c = 0; c < row.size(); ++c)
-        {
-            const std::string pad(widths[c] - row[c].size(), ' ');
-            out << (c == 0 ? row[c] + pad : "  " + pad + row[c]);
-        }
-        out << "\n";
-    }
+    PrintRows(rows, out);
     PrintChanges(result, out);
 }
 
@@ -602,6 +816,7 @@ SummaryJson(const Experiment& experiment, const ExperimentResult& result)
     json["format"] = 1;
     json["scenario"] = experiment.scenario.name;
     json["seed"] = experiment.scenario.seed;
+    json["replay"] = experiment.workload.stamp;
     json["complete"] = result.Good();
     json["runs"] = nlohmann::ordered_json::array();
     for (const RunSummary& run : result.runs)
@@ -637,6 +852,25 @@ SummaryJson(const Experiment& experiment, const ExperimentResult& result)
         AddChanges(run, entry);
         entry["violations"] = run.violations;
         entry["waiting"] = run.waiting;
+        if (run.cluster)
+        {
+            const ClusterSummary& cluster = *run.cluster;
+            entry["jobs"] = cluster.jobs;
+            entry["jobs_finished"] = cluster.finished;
+            entry["jobs_overtook"] = cluster.overtook;
+            entry["makespan_ps"] = cluster.makespan;
+            entry["queueing_mean_ps"] = cluster.queueingMean;
+            entry["queueing_max_ps"] = cluster.queueingMax;
+            entry["patching_mean_ps"] = cluster.patchingMean;
+            entry["hidden_patching_mean_ps"] = cluster.hiddenMean;
+            entry["iteration_mean_ps"] = cluster.iterationMean;
+            entry["iteration_p50_ps"] = cluster.iterationP50;
+            entry["iteration_p99_ps"] = cluster.iterationP99;
+            entry["utilisation"] = cluster.utilisation;
+            entry["occupation"] = cluster.occupation;
+            entry["fragmentation"] = cluster.fragmentation;
+            entry["fragmented_wait_ps"] = cluster.fragmentedWait;
+        }
         json["runs"].push_back(std::move(entry));
     }
     return json.dump(2) + "\n";

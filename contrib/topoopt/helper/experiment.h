@@ -2,11 +2,13 @@
 #ifndef TOPOOPT_EXPERIMENT_H
 #define TOPOOPT_EXPERIMENT_H
 
+#include "ns3/cluster-workload.h"
 #include "ns3/fabric-run.h"
 #include "topoopt/core/scenario.h"
 
 #include <atomic>
 #include <iosfwd>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,9 @@ struct Experiment
     std::string planText; ///< the plan that is run, as YAML; "" = the scenario itself is run
     std::vector<Fabric>
         fabrics; ///< of scenario.fabrics, with distinct names; only named under compat
+    std::shared_ptr<const ClusterWorkload>
+        cluster;                               ///< `workload: {jobs: ...}`; workload is empty then
+    std::vector<ClusterFabric> clusterFabrics; ///< of a cluster, like fabrics
 };
 
 /**
@@ -34,6 +39,18 @@ struct Experiment
 
 /** The same for a plan of `topoopt plan`: its job on its fabric, on packets. @throws SpecError as ReadPlan() */
 [[nodiscard]] Experiment PreparePlan(const std::string& file);
+
+/**
+ * Milliseconds of one iteration on packets, by the scenario's engine: what PlanRequest::confirm asks for. Nothing is written.
+ *
+ * @param graph as BuildIteration() made it for the scenario's servers
+ * @return < 0 if interrupted
+ * @throws SpecError if it does not come to an end
+ */
+[[nodiscard]] double PacketMilliseconds(const Scenario& scenario,
+                                        const TaskGraph& graph,
+                                        const Fabric& fabric,
+                                        const std::atomic<bool>* interrupt);
 
 /**
  * What would run: ranks, operations, bytes, and for each fabric its links and an estimate of packet-hops,

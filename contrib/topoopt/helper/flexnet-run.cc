@@ -8,6 +8,7 @@
 #include "ns3/simulator.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/random.h"
+#include "topoopt/core/strategy-flexnet.h"
 
 #include <algorithm>
 #include <chrono>
@@ -208,6 +209,16 @@ ConfigOf(const Scenario& scenario, const FabricSpec& spec)
     {
         config.fabric = FlexNetFabricKind::FromFile;
     }
+    else if (spec.kind == "topoopt")
+    {
+        // Its other options are the builder's.
+        config.fabric = FlexNetFabricKind::FromFile;
+        if (const auto rate = spec.options.find("rate"); rate != spec.options.end())
+        {
+            config.rate = ParseBitRate(rate->second);
+        }
+        return config;
+    }
     else if (spec.kind == "ideal-switch")
     {
         config.fabric = FlexNetFabricKind::Star;
@@ -222,7 +233,8 @@ ConfigOf(const Scenario& scenario, const FabricSpec& spec)
         throw SpecError(
             spec.place,
             "fabrics: found \"" + spec.kind +
-                "\", expected from-file, ideal-switch or fat-tree with `compat: flexnet`");
+                "\", expected topoopt, from-file, ideal-switch or fat-tree with `compat: "
+                "flexnet`");
     }
     for (const auto& [key, value] : spec.options)
     {
@@ -264,6 +276,7 @@ RunSummary
 RunFlexNetOnFabric(const Scenario& scenario,
                    const Workload& workload,
                    const FabricSpec& spec,
+                   const Fabric& fabric,
                    const RunOptions& options)
 {
     const Clock::time_point begin = Clock::now();
@@ -271,7 +284,13 @@ RunFlexNetOnFabric(const Scenario& scenario,
     summary.fabric = spec.name.empty() ? spec.kind : spec.name;
     summary.kind = spec.kind;
     summary.fidelity = "packet";
-    const FlexNetGraph& graph = *workload.flexNet;
+    std::optional<FlexNetGraph> own;
+    if (spec.kind == "topoopt")
+    {
+        own = *workload.flexNet;
+        CarryFabric(*own, fabric);
+    }
+    const FlexNetGraph& graph = own ? *own : *workload.flexNet;
     const FlexNetConfig config = ConfigOf(scenario, spec);
     FlexNetRecorder recorder(scenario, graph, summary.fabric, options);
     ns3::PeekScheduler::Install();

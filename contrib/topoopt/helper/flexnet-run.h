@@ -11,14 +11,16 @@ namespace topoopt
  * Runs a FlexNet task graph by the rules of the released simulator (`engine.compat: flexnet`) and writes the
  * tables of RunOnFabric().
  *
- * Fabrics: from-file, ideal-switch (their star) and fat-tree (option k). All links have the rate of one
- * NIC of the scenario, or the fabric's option `rate`. The FCT is theirs: from the flow's start, before its SYN, to
+ * Fabrics: from-file, topoopt (the one that was built, its rings and routes written into the graph),
+ * ideal-switch (their star) and fat-tree (option k). All links have the rate of one NIC of the scenario, or
+ * the fabric's option `rate`. The FCT is theirs: from the flow's start, before its SYN, to
  * the last byte's arrival.
  * @throws SpecError for another fabric, another kind of workload, or files that cannot be written
  */
 [[nodiscard]] RunSummary RunFlexNetOnFabric(const Scenario& scenario,
                                             const Workload& workload,
                                             const FabricSpec& spec,
+                                            const Fabric& fabric,
                                             const RunOptions& options);
 
 /** What makes a fabric unusable under `compat: flexnet`, as SpecError; returns if it is usable. */

@@ -2,6 +2,7 @@
 #include "ns3/workload.h"
 
 #include "topoopt/core/error.h"
+#include "topoopt/core/strategy-flexnet.h"
 #include "topoopt/core/strategy.h"
 #include "topoopt/core/trace-flows.h"
 #include "topoopt/core/trace.h"
@@ -12,14 +13,12 @@ namespace topoopt
 namespace
 {
 
-/** Rank r on server r while there are servers enough, else `gpus` ranks on each. */
+/** Rank r on server r while there are servers enough and nothing else is said, else `gpus` ranks on each. */
 std::vector<ServerId>
 PlaceRanks(std::uint32_t ranks, const Scenario& scenario, const TraceOptions& options = {})
 {
-    return MapRanks(ranks,
-                    scenario.servers.count,
-                    ranks <= scenario.servers.count ? 1 : scenario.servers.gpus,
-                    options);
+    const bool oneEach = ranks <= scenario.servers.count && options.ranksMap.empty();
+    return MapRanks(ranks, scenario.servers.count, oneEach ? 1 : scenario.servers.gpus, options);
 }
 
 /** The same demand among @p servers servers, those beyond the last that took part idle. */
@@ -115,16 +114,21 @@ LoadWorkload(Scenario& scenario)
     case WorkloadKind::Model:
         workload.graph = BuildModelWorkload(scenario.workload,
                                             scenario.servers,
-                                            scenario.strategy,
+                                            StrategyOf(scenario),
                                             1,
                                             scenario.seed);
         workload.placement = PlaceRanks(workload.graph.ranks, scenario);
+        if (scenario.engine.compat == "flexnet")
+        {
+            workload.flexNet =
+                std::make_shared<FlexNetGraph>(ToFlexNet(workload.graph, scenario.workload.place));
+        }
         break;
     case WorkloadKind::Jobs:
         throw SpecError(
             scenario.workload.place,
-            "workload.jobs: found a list of jobs, expected one job: model, taskgraph, trace or "
-            "flows");
+            "workload.jobs: found jobs of a shared cluster, expected one job: model, taskgraph, "
+            "trace or flows");
     }
     workload.repeats = scenario.iterations;
     workload.demand = Widen(DemandOf(workload.graph, workload.placement), scenario.servers.count);

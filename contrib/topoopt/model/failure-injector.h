@@ -2,6 +2,7 @@
 #ifndef TOPOOPT_FAILURE_INJECTOR_H
 #define TOPOOPT_FAILURE_INJECTOR_H
 
+#include "ns3/change-reports.h"
 #include "ns3/live-fabric.h"
 #include "topoopt/core/optics-spec.h"
 #include "topoopt/core/random.h"
@@ -13,19 +14,6 @@
 
 namespace topoopt
 {
-
-/** What came of one failure. */
-struct FailureReport
-{
-    std::string kind;
-    std::string what;    ///< "link s3 - s7"
-    bool applies = true; ///< false: this fabric has no such thing, nothing happened
-    SimTime at = kNever;
-    SimTime detected = kNever;
-    SimTime repaired = kNever;  ///< or came back by itself
-    std::uint64_t hit = 0;      ///< messages whose way it cut
-    SimTime recovered = kNever; ///< the last of them had arrived
-};
 
 /**
  * Breaks links of a running network, lets the control find out, and repairs them.

@@ -50,7 +50,7 @@ struct PacketNetwork::Route
 };
 
 /** One message: sender, receiver and bookkeeping. */
-struct PacketNetwork::Flow
+struct alignas(64) PacketNetwork::Flow
 {
     Message message;
     const Route* route = nullptr;
@@ -629,11 +629,24 @@ PacketNetwork::FirstArrival(const Port& port) const
     std::uint32_t index = train->advanced;
     // At the receiver only the last packet of an expected train has an effect: the others just count.
     if (m_trains && train->links[train->hop + 1] == kNoId && (train->flags & kAck) == 0 &&
-        train->sequence + index == train->flow->expected && !train->flow->reordered)
+        !train->flow->reordered)
     {
-        index = train->count - 1;
+        const Train* const last = LastOfBurst(*train);
+        if ((last != train || index + 1 < train->count) &&
+            train->sequence + index == train->flow->expected)
+        {
+            return last->arrival + (last->count - 1) * last->gap;
+        }
     }
     return train->arrival + index * train->gap;
+}
+
+const PacketNetwork::Train*
+PacketNetwork::LastOfBurst(const Train& train)
+{
+    // Only Inject() makes trains that ask for nothing, and appends what does ask in the same breath.
+    const bool split = train.hop == 0 && (train.flags & (kAck | kAckRequest)) == 0;
+    return split ? train.next : &train;
 }
 
 void
@@ -650,7 +663,7 @@ void
 PacketNetwork::OnArrival(LinkId link)
 {
     Port& port = m_ports[link];
-    Train* const train = port.head;
+    Train* train = port.head;
     const bool here = train->links[train->hop + 1] == kNoId;
     if (!here)
     {
@@ -667,6 +680,14 @@ PacketNetwork::OnArrival(LinkId link)
         return;
     }
     Flow& flow = *train->flow;
+    if (m_trains && train->sequence + train->advanced == flow.expected && !flow.reordered &&
+        LastOfBurst(*train) != train)
+    {
+        ReceiveInOrder(*train, train->count - train->advanced);
+        PopHead(port);
+        FreeTrain(train);
+        train = port.head;
+    }
     const std::uint32_t sequence = train->sequence + train->advanced;
     const bool isAck = (train->flags & kAck) != 0;
     const bool inOrder = !isAck && sequence == flow.expected;
@@ -861,16 +882,13 @@ PacketNetwork::Append(LinkId link, Train* train, SimTime start, SimTime transmis
             m_transmitTrace(link, train->flow->id, train->wire, start + k * train->gap);
         }
     }
-    if (port.tail != nullptr)
-    {
-        port.tail->next = train;
-        port.tail = train;
-        return;
-    }
-    port.head = train;
+    (port.tail != nullptr ? port.tail->next : port.head) = train;
     port.tail = train;
-    port.headTime = FirstArrival(port);
-    m_events.Push({port.headTime, Key(EventClass::Arrival, link)});
+    if (port.headTime == kNever && (train->hop > 0 || (train->flags & (kAck | kAckRequest)) != 0))
+    {
+        port.headTime = FirstArrival(port);
+        m_events.Push({port.headTime, Key(EventClass::Arrival, link)});
+    }
 }
 
 void
@@ -1725,7 +1743,13 @@ PacketNetwork::MoveFlow(Flow& flow, std::uint32_t number)
         Port& port = m_ports[last];
         if (port.head != nullptr && port.head->flow == &flow)
         {
-            ReceiveArrived(*port.head);
+            Train* const train = port.head;
+            ReceiveArrived(*train);
+            if (train->advanced == train->count)
+            {
+                PopHead(port);
+                FreeTrain(train);
+            }
         }
         flow.reordered = true;
         if (port.head != nullptr && port.head->flow == &flow)

@@ -222,6 +222,8 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     void LeaveHostQueue(Flow& flow);
     [[nodiscard]] std::vector<Flow*> ActiveFlows() const;
     [[nodiscard]] SimTime FirstArrival(const Port& port) const;
+    /** The train itself, or the shorter last packet that was sent together with it. */
+    [[nodiscard]] static const Train* LastOfBurst(const Train& train);
     void OnArrival(LinkId link);
     void Forward(LinkId inLink, Train* train);
     /** Counts packets of a train at its receiver. */

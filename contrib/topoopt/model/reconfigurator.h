@@ -2,6 +2,7 @@
 #ifndef TOPOOPT_RECONFIGURATOR_H
 #define TOPOOPT_RECONFIGURATOR_H
 
+#include "ns3/change-reports.h"
 #include "ns3/live-fabric.h"
 #include "ns3/optical-device.h"
 #include "topoopt/core/circuit-plan.h"
@@ -18,16 +19,6 @@
 
 namespace topoopt
 {
-
-/** What came of reconfiguring. */
-struct ReconfigurationReport
-{
-    std::uint64_t asked = 0;    ///< times that the policy was asked
-    std::uint64_t changes = 0;  ///< plans that changed something
-    std::uint64_t circuits = 0; ///< circuits lit by them, one way each
-    SimTime held = 0;           ///< time during which servers held their data back
-    SimTime changing = 0;       ///< from the first circuit that goes dark to the last one lit
-};
 
 /**
  * Carries out the plans of a policy on the circuits of a fabric without switches.

@@ -31,7 +31,7 @@ class Estimator
      */
     [[nodiscard]] SimTime Round(const CollectiveProgram& program, std::uint32_t step)
     {
-        Add(program, step);
+        Add(program, step, program.Channels());
         return Take();
     }
 
@@ -46,22 +46,28 @@ class Estimator
         return time;
     }
 
-    /** Chunks that follow each other: @p depth latencies, and the busiest link's bytes of all steps. */
-    [[nodiscard]] SimTime Pipelined(const CollectiveProgram& program, std::uint32_t depth)
+    /**
+     * Chunks that follow each other: @p depth latencies, and the busiest link's bytes of all steps. The first
+     * @p different channels stand for all: the others repeat them with the same bytes, but for an element.
+     */
+    [[nodiscard]] SimTime Pipelined(const CollectiveProgram& program,
+                                    std::uint32_t depth,
+                                    std::uint32_t different)
     {
         for (std::uint32_t step = 0; step < program.Steps(0, 0); ++step)
         {
-            Add(program, step);
+            Add(program, step, different);
         }
         const SimTime latency = m_latency;
-        return Take() + latency * (depth - 1);
+        m_latency = 0;
+        return Take() * (program.Channels() / different) + latency * depth;
     }
 
   private:
-    void Add(const CollectiveProgram& program, std::uint32_t step)
+    void Add(const CollectiveProgram& program, std::uint32_t step, std::uint32_t channels)
     {
         const auto members = static_cast<std::uint32_t>(m_context.servers.size());
-        for (std::uint32_t channel = 0; channel < program.Channels(); ++channel)
+        for (std::uint32_t channel = 0; channel < channels; ++channel)
         {
             for (std::uint32_t member = 0; member < members; ++member)
             {
@@ -163,7 +169,7 @@ BuildAuto(const CollectiveContext& context)
         ++depth;
     }
     program = BuildDoubleBinaryTree(context);
-    time = estimator.Pipelined(*program, 2 * depth);
+    time = estimator.Pipelined(*program, 2 * depth, 2);
     consider(std::move(program), time);
     program = BuildTree(context);
     time = estimator.Rounds(*program);

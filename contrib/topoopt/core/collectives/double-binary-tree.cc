@@ -9,9 +9,9 @@ namespace topoopt::collectives
 namespace
 {
 
-/** Chunks of a tree's half are about this large. */
-constexpr Bytes kTreeChunk = 256 * 1024;
-constexpr std::uint32_t kMaxTreeChunks = 256;
+/** Each chunk has a state per member: at most so many states, but 256 chunks in any case. */
+constexpr Bytes kMostStates = Bytes{1} << 22;
+constexpr Bytes kFewChunks = 256;
 
 /**
  * AllReduce over two binary trees, each with half of the payload (Sanders, Speck, Traff: Two-tree algorithms
@@ -32,7 +32,9 @@ class DoubleBinaryTree final : public CollectiveProgram
         : m_call(*context.call),
           m_size(static_cast<std::uint32_t>(context.servers.size())),
           m_chunks(static_cast<std::uint32_t>(
-              std::clamp<Bytes>(m_call.bytes / 2 / kTreeChunk, 1, kMaxTreeChunks)))
+              std::clamp<Bytes>((m_call.bytes / 2 + kBurst - 1) / kBurst,
+                                1,
+                                std::max(kFewChunks, kMostStates / std::max(m_size, 1U)))))
     {
     }
 

@@ -9,9 +9,8 @@ namespace topoopt::collectives
 namespace
 {
 
-/** Chunks of a pipelined chain are about this large. */
-constexpr Bytes kChainChunk = 256 * 1024;
-constexpr std::uint32_t kMaxChainChunks = 256;
+/** A chain's payload is cut into at most this many chunks. */
+constexpr Bytes kMaxChainChunks = Bytes{1} << 20;
 
 /** Where every member stands in every ring. */
 class RingProgram : public CollectiveProgram
@@ -130,34 +129,38 @@ class Rounds final : public RingProgram
     std::vector<Split> m_splits; ///< by ring
 };
 
-/** Broadcast from the root along each ring, Reduce along it to the root; chunks follow each other. */
+/**
+ * Broadcast from the root along each ring, Reduce along it to the root; chunks follow each other.
+ *
+ * With c the time of a chunk on a link, a chain of n members over idle links takes n-1 chunks' ways and (k-1) c. In
+ * step s a member passes on chunk s-1 and waits for chunk s.
+ */
 class Chain final : public RingProgram
 {
   public:
     explicit Chain(const CollectiveContext& context)
         : RingProgram(context)
     {
-        const Bytes part = m_call.bytes / RingCount();
-        m_chunks =
-            static_cast<std::uint32_t>(std::clamp<Bytes>(part / kChainChunk, 1, kMaxChainChunks));
+        const Bytes part = (m_call.bytes + RingCount() - 1) / RingCount();
+        m_chunks = static_cast<std::uint32_t>(
+            std::clamp<Bytes>((part + kBurst - 1) / kBurst, 1, kMaxChainChunks));
     }
 
     std::uint32_t Channels() const override
     {
-        return RingCount() * m_chunks;
+        return RingCount();
     }
 
     std::uint32_t Steps(std::uint32_t, std::uint32_t) const override
     {
-        return 2; // receive (nothing for the head), then pass on (nothing for the tail)
+        return m_chunks + 1;
     }
 
-    std::uint32_t Step(std::uint32_t channel,
+    std::uint32_t Step(std::uint32_t ring,
                        std::uint32_t member,
                        std::uint32_t step,
                        std::vector<CollectiveSend>& sends) const override
     {
-        const std::uint32_t ring = channel / m_chunks;
         const std::uint32_t position = m_positions[ring][member];
         const std::uint32_t root = m_positions[ring][m_call.root];
         // A broadcast's chain begins at the root; a reduction's ends there.
@@ -165,20 +168,15 @@ class Chain final : public RingProgram
             m_call.kind == CollectiveKind::Broadcast ? root : (root + 1) % m_size;
         const std::uint32_t place = (position + m_size - head) % m_size;
         sends.clear();
-        if (step == 0)
-        {
-            return place == 0 ? 0 : 1;
-        }
-        if (place + 1 < m_size)
+        if (step > 0 && place + 1 < m_size)
         {
             const Bytes part = PartOf(m_call.bytes, RingCount(), ring, m_call.elementBytes);
-            sends.push_back(
-                ToNext(ring,
-                       position,
-                       0,
-                       PartOf(part, m_chunks, channel % m_chunks, m_call.elementBytes)));
+            sends.push_back(ToNext(ring,
+                                   position,
+                                   step - 1,
+                                   PartOf(part, m_chunks, step - 1, m_call.elementBytes)));
         }
-        return 0;
+        return place > 0 && step < m_chunks ? 1 : 0;
     }
 
   private:

@@ -9,6 +9,9 @@ namespace topoopt::collectives
 namespace
 {
 
+/** A message of a round is handed over in at most this many pieces. */
+constexpr Bytes kMostPieces = 65536;
+
 /**
  * Binomial tree; one channel, one step per round, ceil(log2 n) rounds up or down and twice that for AllReduce.
  *
@@ -16,6 +19,9 @@ namespace
  * in round k until it has reached its lowest set bit, in which round it sends to v - 2^k; the way down is
  * the same reversed in time. Gather and Scatter carry whole subtrees, so that they move more than a direct
  * exchange: the sum over all members but the root of their subtrees' parts.
+ *
+ * What passes in a round is handed over in pieces, so that a member with several children serves them one after
+ * the other, round by round, although it knows the payload from the start.
  */
 class Tree final : public CollectiveProgram
 {
@@ -57,16 +63,28 @@ class Tree final : public CollectiveProgram
         const std::uint64_t offset = place % (2 * distance);
         const bool isChild = offset == distance;
         const bool isParent = offset == 0 && place + distance < m_size;
+        if (!isChild && !isParent)
+        {
+            return 0;
+        }
+        const std::uint64_t child = isChild ? place : place + distance;
+        const Bytes bytes = EdgeBytes(child, distance);
+        const Bytes pieces = std::clamp<Bytes>((bytes + kBurst - 1) / kBurst, 1, kMostPieces);
         if (up ? isChild : isParent)
         {
-            const std::uint64_t child = isChild ? place : place + distance;
             const std::uint64_t to = isChild ? place - distance : child;
-            sends.push_back({static_cast<std::uint32_t>((to + m_root) % m_size),
-                             step,
-                             EdgeBytes(child, distance),
-                             nullptr});
+            for (Bytes piece = 0; piece < pieces; ++piece)
+            {
+                sends.push_back({static_cast<std::uint32_t>((to + m_root) % m_size),
+                                 step,
+                                 PartOf(bytes,
+                                        static_cast<std::uint32_t>(pieces),
+                                        static_cast<std::uint32_t>(piece),
+                                        1),
+                                 nullptr});
+            }
         }
-        return (up ? isParent : isChild) ? 1 : 0;
+        return (up ? isParent : isChild) ? static_cast<std::uint32_t>(pieces) : 0;
     }
 
   private:

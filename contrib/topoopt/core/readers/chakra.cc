@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 
 namespace topoopt
@@ -135,89 +137,79 @@ class ChakraRank
         }
         m_dataStart.push_back(m_dataDeps.size());
         m_dataDeps.insert(m_dataDeps.end(), node.dataDeps.begin(), node.dataDeps.end());
-        m_controlStart.push_back(m_controlDeps.size());
+        for (const std::uint64_t id : node.controlDeps)
+        {
+            m_set.facts["ctrl_deps_to_self"] += id == node.id ? 1 : 0;
+        }
+        if (m_options.controlDeps)
+        {
+            m_controlStart.push_back(m_controlDeps.size());
+        }
         m_controlDeps.insert(m_controlDeps.end(), node.controlDeps.begin(), node.controlDeps.end());
+        m_ids.push_back(node.id);
+        m_names.push_back(op.name);
         m_bytes.push_back(node.byte);
-        m_trace.ops.push_back(op);
-        if (m_trace.ops.size() > UINT32_MAX / 2)
+        m_opOf.push_back(kNoId);
+        if (m_ids.size() > UINT32_MAX / 2)
         {
             throw SpecError(Where(node) + ": more than 2^31 nodes");
         }
+        // What takes no time need not become an operation; see Finish().
+        if (op.kind != OpKind::Nothing || (m_options.timingKept && op.start >= 0))
+        {
+            Keep(static_cast<std::uint32_t>(m_ids.size() - 1), op);
+        }
     }
 
-    /** Resolves what may stand behind its use: dependencies and groups. */
+    /**
+     * Resolves what may stand behind its use: dependencies and groups.
+     *
+     * Most nodes of a converted trace are host records without effect. One with at most one predecessor among the
+     * kept nodes is left out and its predecessor takes its place, which changes no time and saves most of the memory.
+     */
     void Finish()
     {
+        const auto count = static_cast<std::uint32_t>(m_ids.size());
         m_dataStart.push_back(m_dataDeps.size());
-        m_controlStart.push_back(m_controlDeps.size());
-        std::vector<std::pair<std::uint64_t, std::uint32_t>> index;
-        index.reserve(m_trace.ops.size());
-        for (std::uint32_t i = 0; i < m_trace.ops.size(); ++i)
+        if (m_options.controlDeps)
         {
-            index.emplace_back(m_trace.ops[i].id, i);
+            m_controlStart.push_back(m_controlDeps.size());
         }
-        std::sort(index.begin(), index.end());
-        for (std::size_t i = 1; i < index.size(); ++i)
+        SortIds();
+        bool ascending = true;
+        for (std::uint32_t i = 0; i < count; ++i)
         {
-            if (index[i].first == index[i - 1].first)
-            {
-                throw SpecError(Where(index[i].second) + ": found node id " +
-                                std::to_string(index[i].first) + " twice");
-            }
-        }
-        const auto find = [&index](std::uint64_t id) {
-            const auto at = std::lower_bound(index.begin(), index.end(), std::make_pair(id, 0U));
-            return at != index.end() && at->first == id ? at->second : UINT32_MAX;
-        };
-        std::uint64_t collectives = 0;
-        std::uint64_t loose = 0;
-        std::vector<std::uint32_t> before;
-        for (std::uint32_t i = 0; i < m_trace.ops.size(); ++i)
-        {
-            TraceOp& op = m_trace.ops[i];
-            before.clear();
             for (std::size_t d = m_dataStart[i]; d < m_dataStart[i + 1]; ++d)
             {
-                const std::uint32_t at = find(m_dataDeps[d]);
-                if (at == UINT32_MAX)
+                const std::uint64_t id = m_dataDeps[d];
+                const std::uint32_t at = Find(id);
+                if (at == kNoId)
                 {
-                    throw SpecError(Where(i) + ": depends on node " +
-                                    std::to_string(m_dataDeps[d]) + ", which is not in the file");
+                    throw SpecError(Where(i) + ": depends on node " + std::to_string(id) +
+                                    ", which is not in the file");
                 }
                 if (at == i)
                 {
                     throw SpecError(Where(i) + ": depends on itself");
                 }
-                before.push_back(at);
-            }
-            for (std::size_t d = m_controlStart[i]; d < m_controlStart[i + 1]; ++d)
-            {
-                const std::uint32_t at = find(m_controlDeps[d]);
-                m_set.facts["ctrl_deps_to_self"] += at == i ? 1 : 0;
-                m_set.facts["ctrl_deps_to_absent_nodes"] += at == UINT32_MAX ? 1 : 0;
-                if (m_options.controlDeps && at != i && at != UINT32_MAX)
-                {
-                    before.push_back(at);
-                }
-            }
-            std::sort(before.begin(), before.end());
-            before.erase(std::unique(before.begin(), before.end()), before.end());
-            op.deps = m_trace.deps.size();
-            op.depCount = static_cast<std::uint32_t>(before.size());
-            m_trace.deps.insert(m_trace.deps.end(), before.begin(), before.end());
-            if (op.kind == OpKind::Collective)
-            {
-                ++collectives;
-                loose += before.empty() ? 1 : 0;
-                SetGroup(i);
+                m_dataDeps[d] = at;
+                ascending = ascending && id < m_ids[i];
             }
         }
-        if (loose >= 2 && loose == collectives)
+        for (std::uint64_t& id : m_controlDeps)
         {
-            m_set.Warn(
-                std::to_string(loose) + " of " + std::to_string(collectives) +
-                " collectives of a rank have no predecessor; is the conversion right? They run "
-                "one after the other in the order of their ids");
+            const std::uint32_t at = Find(id);
+            m_set.facts["ctrl_deps_to_absent_nodes"] += at == kNoId ? 1 : 0;
+            id = at;
+        }
+        WarnOfLooseCollectives();
+        Contract(Order(ascending && !m_options.controlDeps));
+        for (std::uint32_t op = 0; op < m_trace.ops.size(); ++op)
+        {
+            if (m_trace.ops[op].kind == OpKind::Collective)
+            {
+                SetGroup(op);
+            }
         }
     }
 
@@ -232,13 +224,229 @@ class ChakraRank
         return text;
     }
 
-    [[nodiscard]] std::string Where(std::uint32_t op) const
+    /** @param i a node, by its place in the file */
+    [[nodiscard]] std::string Where(std::uint32_t i) const
     {
         ChakraNode node;
-        node.byte = m_bytes[op];
-        node.id = m_trace.ops[op].id;
-        node.name = m_set.names[m_trace.ops[op].name];
+        node.byte = m_bytes[i];
+        node.id = m_ids[i];
+        node.name = m_set.names[m_names[i]];
         return Where(node);
+    }
+
+    /** Makes node @p i an operation. */
+    void Keep(std::uint32_t i, const TraceOp& op)
+    {
+        m_opOf[i] = static_cast<std::uint32_t>(m_trace.ops.size());
+        m_nodeOf.push_back(i);
+        m_trace.ops.push_back(op);
+    }
+
+    /** Fills m_byId unless the file is in order of its ids. */
+    void SortIds()
+    {
+        const auto count = static_cast<std::uint32_t>(m_ids.size());
+        bool sorted = true;
+        for (std::uint32_t i = 1; i < count; ++i)
+        {
+            sorted = sorted && m_ids[i - 1] < m_ids[i];
+        }
+        if (sorted)
+        {
+            return;
+        }
+        m_byId.resize(count);
+        std::iota(m_byId.begin(), m_byId.end(), 0U);
+        std::sort(m_byId.begin(), m_byId.end(), [this](std::uint32_t a, std::uint32_t b) {
+            return m_ids[a] != m_ids[b] ? m_ids[a] < m_ids[b] : a < b;
+        });
+        for (std::uint32_t i = 1; i < count; ++i)
+        {
+            if (m_ids[m_byId[i]] == m_ids[m_byId[i - 1]])
+            {
+                throw SpecError(Where(m_byId[i]) + ": found node id " +
+                                std::to_string(m_ids[m_byId[i]]) + " twice");
+            }
+        }
+    }
+
+    /** The node with an id, by its place in the file; kNoId if there is none. O(log nodes). */
+    [[nodiscard]] std::uint32_t Find(std::uint64_t id) const
+    {
+        std::uint32_t low = 0;
+        auto high = static_cast<std::uint32_t>(m_ids.size());
+        while (low < high)
+        {
+            const std::uint32_t middle = low + (high - low) / 2;
+            const std::uint32_t node = m_byId.empty() ? middle : m_byId[middle];
+            if (m_ids[node] == id)
+            {
+                return node;
+            }
+            (m_ids[node] < id ? low : high) = m_ids[node] < id ? middle + 1 : middle;
+        }
+        return kNoId;
+    }
+
+    void WarnOfLooseCollectives()
+    {
+        std::uint64_t collectives = 0;
+        std::uint64_t loose = 0;
+        for (std::size_t op = 0; op < m_trace.ops.size(); ++op)
+        {
+            if (m_trace.ops[op].kind == OpKind::Collective)
+            {
+                const std::uint32_t i = m_nodeOf[op];
+                ++collectives;
+                loose += m_dataStart[i] == m_dataStart[i + 1] ? 1 : 0;
+            }
+        }
+        if (loose >= 2 && loose == collectives)
+        {
+            m_set.Warn(
+                std::to_string(loose) + " of " + std::to_string(collectives) +
+                " collectives of a rank have no predecessor; is the conversion right? They run "
+                "one after the other in the order of their ids");
+        }
+    }
+
+    /** Calls @p visit with every predecessor of node @p i. */
+    template <typename Visit>
+    void ForPredecessors(std::uint32_t i, Visit visit) const
+    {
+        for (std::size_t d = m_dataStart[i]; d < m_dataStart[i + 1]; ++d)
+        {
+            visit(static_cast<std::uint32_t>(m_dataDeps[d]));
+        }
+        if (m_options.controlDeps)
+        {
+            for (std::size_t d = m_controlStart[i]; d < m_controlStart[i + 1]; ++d)
+            {
+                const auto at = static_cast<std::uint32_t>(m_controlDeps[d]);
+                if (at != kNoId && at != i)
+                {
+                    visit(at);
+                }
+            }
+        }
+    }
+
+    /** All nodes, predecessors first; fewer than all if there is a cycle. */
+    [[nodiscard]] std::vector<std::uint32_t> Order(bool ascending) const
+    {
+        const auto count = static_cast<std::uint32_t>(m_ids.size());
+        if (ascending && !m_byId.empty())
+        {
+            return m_byId;
+        }
+        std::vector<std::uint32_t> order;
+        order.reserve(count);
+        if (ascending)
+        {
+            order.resize(count);
+            std::iota(order.begin(), order.end(), 0U);
+            return order;
+        }
+        std::vector<std::uint32_t> open(count);
+        std::vector<std::uint32_t> start(std::size_t{count} + 1);
+        for (std::uint32_t i = 0; i < count; ++i)
+        {
+            ForPredecessors(i, [&](std::uint32_t before) {
+                ++open[i];
+                ++start[before + 1];
+            });
+        }
+        for (std::uint32_t i = 0; i < count; ++i)
+        {
+            start[i + 1] += start[i];
+        }
+        std::vector<std::uint32_t> fill(start.begin(), start.end() - 1);
+        std::vector<std::uint32_t> next(start.back());
+        for (std::uint32_t i = 0; i < count; ++i)
+        {
+            ForPredecessors(i, [&](std::uint32_t before) { next[fill[before]++] = i; });
+        }
+        for (std::uint32_t i = 0; i < count; ++i)
+        {
+            if (open[i] == 0)
+            {
+                order.push_back(i);
+            }
+        }
+        for (std::size_t at = 0; at < order.size(); ++at)
+        {
+            for (std::uint32_t e = start[order[at]]; e < start[order[at] + 1]; ++e)
+            {
+                if (--open[next[e]] == 0)
+                {
+                    order.push_back(next[e]);
+                }
+            }
+        }
+        return order;
+    }
+
+    /** Leaves out nodes without effect and gives the others their dependencies. */
+    void Contract(std::vector<std::uint32_t> order)
+    {
+        const auto count = static_cast<std::uint32_t>(m_ids.size());
+        const bool cyclic = order.size() < count;
+        TraceOp nothing;
+        nothing.kind = OpKind::Nothing;
+        const auto keep = [&](std::uint32_t i) {
+            nothing.id = m_ids[i];
+            nothing.name = m_names[i];
+            Keep(i, nothing);
+        };
+        if (cyclic)
+        {
+            // Kept whole, so that the cycle is found and printed with all its nodes.
+            order.resize(count);
+            std::iota(order.begin(), order.end(), 0U);
+            for (std::uint32_t i = 0; i < count; ++i)
+            {
+                if (m_opOf[i] == kNoId)
+                {
+                    keep(i);
+                }
+            }
+        }
+        // Of each node: the operation with which it ends, or none.
+        std::vector<std::uint32_t> end(count, kNoId);
+        for (std::uint32_t i = 0; cyclic && i < count; ++i)
+        {
+            end[i] = m_opOf[i];
+        }
+        std::int64_t left = 0;
+        std::vector<std::uint32_t> before;
+        for (const std::uint32_t i : order)
+        {
+            before.clear();
+            ForPredecessors(i, [&](std::uint32_t at) {
+                if (end[at] != kNoId)
+                {
+                    before.push_back(end[at]);
+                }
+            });
+            std::sort(before.begin(), before.end());
+            before.erase(std::unique(before.begin(), before.end()), before.end());
+            if (m_opOf[i] == kNoId)
+            {
+                if (before.size() < 2)
+                {
+                    end[i] = before.empty() ? kNoId : before[0];
+                    ++left;
+                    continue;
+                }
+                keep(i);
+            }
+            end[i] = m_opOf[i];
+            TraceOp& op = m_trace.ops[m_opOf[i]];
+            op.deps = m_trace.deps.size();
+            op.depCount = static_cast<std::uint32_t>(before.size());
+            m_trace.deps.insert(m_trace.deps.end(), before.begin(), before.end());
+        }
+        m_set.facts["records_without_effect"] += left;
     }
 
     /** A PyTorch group list, a Python repr around JSON: ['[{"pg_name": "0", "ranks": [..]}]']. */
@@ -423,9 +631,10 @@ class ChakraRank
         op.group = at->second;
     }
 
-    void SetGroup(std::uint32_t i)
+    void SetGroup(std::uint32_t number)
     {
-        TraceOp& op = m_trace.ops[i];
+        const std::uint32_t i = m_nodeOf[number];
+        TraceOp& op = m_trace.ops[number];
         const std::string name = m_groupTexts[op.group];
         const auto at = m_groups.find(name);
         if (at != m_groups.end())
@@ -480,11 +689,17 @@ class ChakraRank
     std::map<std::string, std::uint32_t> m_groups; ///< as this rank knows them
     std::map<std::string, std::uint32_t> m_groupNames;
     std::vector<std::string> m_groupTexts;
-    std::vector<std::uint64_t> m_dataDeps;
-    std::vector<std::uint64_t> m_controlDeps;
-    std::vector<std::size_t> m_dataStart;
-    std::vector<std::size_t> m_controlStart;
-    std::vector<std::uint64_t> m_bytes;
+    // By node, in the order of the file. Deques: a vector that grows holds everything one and a half times.
+    std::deque<std::uint64_t> m_ids;
+    std::deque<std::uint32_t> m_names; ///< index into TraceSet::names
+    std::deque<std::uint64_t> m_bytes; ///< place in the file
+    std::deque<std::uint32_t> m_opOf;  ///< index into RankTrace::ops; kNoId = none
+    std::deque<std::uint64_t> m_dataStart;
+    std::deque<std::uint64_t> m_controlStart; ///< only if they are enforced
+    std::deque<std::uint64_t> m_dataDeps;     ///< ids; nodes from Finish() on
+    std::deque<std::uint64_t> m_controlDeps;
+    std::vector<std::uint32_t> m_byId;   ///< nodes in order of their ids; empty = as they are
+    std::vector<std::uint32_t> m_nodeOf; ///< node of each operation
 };
 
 /** Fields of one protobuf message in memory; every length is checked against its end. */

@@ -712,6 +712,13 @@ FlowOptions::Stamp() const
     const auto add = [&out](bool differs, const std::string& text) {
         out += differs ? (out.empty() ? "" : " ") + text : "";
     };
+    // Names without their directories, which differ between machines.
+    const auto name = [](const std::string& path) {
+        return std::filesystem::path(path).filename().string();
+    };
+    add(!cdf.empty(), "cdf=" + name(cdf));
+    add(!matrix.empty(), "matrix=" + name(matrix));
+    add(!topology.empty(), "topology=" + name(topology));
     add(load > 0, "load=" + ShortestText(load));
     add(duration > 0, "duration=" + FormatTime(duration));
     add(!startUnit.empty(), "start_unit=" + startUnit);

@@ -153,13 +153,9 @@ class GoalReader
         {
             m_words.Fail(1, "1 rank or more");
         }
-        m_set.ranks.assign(count, RankTrace{});
-        for (RankTrace& trace : m_set.ranks)
-        {
-            trace.file = file;
-            trace.programOrder = false;
-        }
-        std::vector<std::uint8_t> seen(count);
+        m_count = static_cast<std::uint32_t>(count);
+        // Made as the blocks come, so that a false count allocates nothing.
+        std::map<std::uint32_t, RankTrace> traces;
         while (m_words.Next())
         {
             const auto& words = m_words.words;
@@ -167,30 +163,40 @@ class GoalReader
             {
                 m_words.Fail(0, "rank R {");
             }
-            const std::uint64_t rank = m_words.Number(1, "a rank", '\0', count - 1);
-            if (seen[rank]++ != 0)
+            const auto rank =
+                static_cast<std::uint32_t>(m_words.Number(1, "a rank", '\0', count - 1));
+            const auto [at, isNew] = traces.try_emplace(rank);
+            if (!isNew)
             {
                 m_words.Fail(1, "each rank once");
             }
-            Rank(static_cast<std::uint32_t>(rank), words.size() > 3 && words[3] == "}");
+            m_trace = &at->second;
+            m_trace->file = file;
+            m_trace->programOrder = false;
+            Rank(rank, words.size() > 3 && words[3] == "}");
         }
-        for (std::size_t r = 0; r < count; ++r)
+        std::uint32_t next = 0;
+        for (const auto& [rank, trace] : traces)
         {
-            if (seen[r] == 0)
-            {
-                throw SpecError(file, "found no block of rank " + std::to_string(r));
-            }
+            next += rank == next ? 1 : 0;
+        }
+        if (next < m_count)
+        {
+            throw SpecError(file, "found no block of rank " + std::to_string(next));
+        }
+        m_set.ranks.clear();
+        for (auto& [rank, trace] : traces)
+        {
+            m_set.ranks.push_back(std::move(trace));
         }
     }
 
   private:
     void Rank(std::uint32_t rank, bool empty)
     {
-        m_rank = rank;
         m_labels.clear();
         m_requires.clear();
         m_startOf.clear();
-        m_trace = &m_set.ranks[rank];
         bool closed = empty;
         while (!closed)
         {
@@ -268,8 +274,7 @@ class GoalReader
                 m_words.Fail(i + 3,
                              "a rank (a receive from any rank cannot be matched before the run)");
             }
-            op.peer =
-                static_cast<RankId>(m_words.Number(i + 3, "a rank", '\0', m_set.ranks.size() - 1));
+            op.peer = static_cast<RankId>(m_words.Number(i + 3, "a rank", '\0', m_count - 1));
             options = i + 4;
         }
         else
@@ -342,7 +347,7 @@ class GoalReader
     GoalWords m_words;
     TraceSet& m_set;
     RankTrace* m_trace = nullptr;
-    std::uint32_t m_rank = 0;
+    std::uint32_t m_count = 0;
     std::map<std::string, std::uint32_t> m_labels;
     std::vector<std::vector<std::uint32_t>> m_requires;
     std::map<std::uint32_t, std::uint32_t>

@@ -221,39 +221,58 @@ class LayerTable
         m_layers.push_back(std::move(layer));
     }
 
+    /**
+     * The group of a rank: `first`, first + stride, ... A rank is (data, expert, tensor) with the tensor index
+     * fastest. Groups are made once, so that the cost is that of their members.
+     */
     std::uint32_t GroupOf(Span span, std::uint32_t rank)
     {
         const auto tensor = static_cast<std::uint32_t>(m_tensor);
         const auto expert = static_cast<std::uint32_t>(m_expert);
-        std::vector<RankId> members;
-        const auto collect = [&](const char* name, auto same) {
-            for (RankId r = 0; r < m_ranks; ++r)
-            {
-                if (same(r))
-                {
-                    members.push_back(r);
-                }
-            }
-            return m_set.Group(name + std::to_string(members[0]), members);
-        };
+        const std::uint32_t plane = tensor * expert;
+        const char* name = "world";
+        std::uint32_t first = 0;
+        std::uint32_t stride = 1;
+        std::uint32_t size = m_ranks;
         switch (span)
         {
-        case Span::Tensor:
-            return collect("tp", [&](RankId r) { return r / tensor == rank / tensor; });
-        case Span::Data:
-            return collect("dp", [&](RankId r) { return r % tensor == rank % tensor; });
-        case Span::Expert:
-            return collect("ep", [&](RankId r) {
-                return r % tensor == rank % tensor && r / tensor / expert == rank / tensor / expert;
-            });
-        case Span::ExpertData:
-            return collect("dp_ep", [&](RankId r) {
-                return r % tensor == rank % tensor && r / tensor % expert == rank / tensor % expert;
-            });
         case Span::World:
+            return m_set.Group(name, {});
+        case Span::Tensor:
+            name = "tp";
+            first = rank / tensor * tensor;
+            size = tensor;
+            break;
+        case Span::Data:
+            name = "dp";
+            first = rank % tensor;
+            stride = tensor;
+            size = m_ranks / tensor;
+            break;
+        case Span::Expert:
+            name = "ep";
+            first = rank / plane * plane + rank % tensor;
+            stride = tensor;
+            size = expert;
+            break;
+        case Span::ExpertData:
+            name = "dp_ep";
+            first = rank % plane;
+            stride = plane;
+            size = m_ranks / plane;
             break;
         }
-        return m_set.Group("world", {});
+        const auto [at, isNew] = m_groupAt.try_emplace({span, first}, 0);
+        if (isNew)
+        {
+            std::vector<RankId> members;
+            for (std::uint32_t k = 0; k < size; ++k)
+            {
+                members.push_back(first + k * stride);
+            }
+            at->second = m_set.Group(name + std::to_string(first), members);
+        }
+        return at->second;
     }
 
     /** Forward over all layers, then backward; weight gradients overlap with what follows. */
@@ -372,6 +391,7 @@ class LayerTable
     std::uint32_t m_rank = 0;
     std::uint32_t m_host = UINT32_MAX;
     const std::map<Span, std::uint32_t>* m_groups = nullptr;
+    std::map<std::pair<Span, std::uint32_t>, std::uint32_t> m_groupAt; ///< span, first member
 };
 
 } // namespace

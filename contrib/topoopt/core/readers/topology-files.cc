@@ -54,6 +54,15 @@ Routed(Topology topology, const std::string& kind, std::uint64_t seed, const std
     return fabric;
 }
 
+/** A link of the file, by the file's node numbers. */
+struct Cable
+{
+    std::uint64_t a = 0;
+    std::uint64_t b = 0;
+    BitRate rate;
+    SimTime delay = 0;
+};
+
 std::shared_ptr<Fabric>
 ReadHpcc(const TraceFile& file,
          std::uint64_t seed,
@@ -104,25 +113,8 @@ ReadHpcc(const TraceFile& file,
         }
         more = words.Next();
     }
-    Topology topology(static_cast<std::uint32_t>(nodes - switches));
-    std::vector<NodeId> nodeOf(nodes);
-    NodeId nextHost = 0;
-    for (std::uint64_t id = 0; id < nodes; ++id)
-    {
-        if (isSwitch[id] != 0)
-        {
-            nodeOf[id] = topology.AddSwitch("n" + std::to_string(id));
-        }
-        else
-        {
-            nodeOf[id] = nextHost++;
-            topology.names[nodeOf[id]] = "n" + std::to_string(id);
-            if (hostOf != nullptr)
-            {
-                (*hostOf)[id] = nodeOf[id];
-            }
-        }
-    }
+    // Nodes are made when the links are there, so that a false count allocates nothing.
+    std::vector<Cable> cables;
     std::uint64_t got = 0;
     std::uint64_t lossy = 0;
     for (; more && got < links; more = words.Next(), ++got)
@@ -145,13 +137,44 @@ ReadHpcc(const TraceFile& file,
             words.Fail(2, "a rate above 0");
         }
         lossy += words.Real(4, "an error rate", 1) > 0 ? 1 : 0;
-        topology.AddDuplexLink(nodeOf[a], nodeOf[b], rate, delay);
+        cables.push_back({a, b, rate, delay});
     }
     if (got < links)
     {
         throw SpecError(file.path,
                         "found " + std::to_string(got) + " links, expected " +
                             std::to_string(links));
+    }
+    const std::uint64_t hosts = nodes - switches;
+    if (hosts > 1 && 2 * links < hosts)
+    {
+        throw SpecError(file.path,
+                        "no way from host to host: found " + std::to_string(links) +
+                            " links, expected one or more at each of " + std::to_string(hosts) +
+                            " hosts");
+    }
+    Topology topology(static_cast<std::uint32_t>(hosts));
+    std::vector<NodeId> nodeOf(nodes);
+    NodeId nextHost = 0;
+    for (std::uint64_t id = 0; id < nodes; ++id)
+    {
+        if (isSwitch[id] != 0)
+        {
+            nodeOf[id] = topology.AddSwitch("n" + std::to_string(id));
+        }
+        else
+        {
+            nodeOf[id] = nextHost++;
+            topology.names[nodeOf[id]] = "n" + std::to_string(id);
+            if (hostOf != nullptr)
+            {
+                (*hostOf)[id] = nodeOf[id];
+            }
+        }
+    }
+    for (const Cable& cable : cables)
+    {
+        topology.AddDuplexLink(nodeOf[cable.a], nodeOf[cable.b], cable.rate, cable.delay);
     }
     if (lossy > 0)
     {

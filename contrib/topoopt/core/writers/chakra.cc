@@ -245,7 +245,11 @@ class ChakraWriter
         {
             Message node = Head(m_id[id], name, 4);
             Common(node, task, deps);
-            node.Attribute("is_cpu_op", kBool, task.kind == TaskKind::Join ? 1 : 0);
+            // Readers give host-side nodes no time, so a delay has to be a computation.
+            const bool point = task.kind == TaskKind::Join && task.duration == 0;
+            node.Attribute("is_cpu_op", kBool, point ? 1 : 0);
+            m_losses.Add("delays that occupy nothing, written as computations",
+                         task.kind == TaskKind::Join && !point ? 1 : 0);
             Record(m_files[task.rank], node);
             break;
         }

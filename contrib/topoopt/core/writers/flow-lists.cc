@@ -70,8 +70,7 @@ class Ends
                 before.clear();
             }
             m_starts[t] = before;
-            // Whatever waits for this task's messages waits for those before them too.
-            // unless it only receives.
+            // Whatever waits for this task's messages waits for those before them too, unless it only receives.
             m_ends[t] = own[t].empty() ? before : own[t];
             if (!own[t].empty() && !sends[t])
             {
@@ -144,6 +143,7 @@ Flatten(const TaskGraph& graph, bool dependencies, Losses& losses)
         {
         case TaskKind::Compute:
             losses.Add("computations", 1);
+            losses.Add("earliest starts of what is no message", task.notBefore > 0 ? 1 : 0);
             break;
         case TaskKind::Collective:
         {
@@ -153,6 +153,11 @@ Flatten(const TaskGraph& graph, bool dependencies, Losses& losses)
             }
             firstOf[task.object] = static_cast<std::uint32_t>(messages.size());
             const CollectiveCall& call = graph.collectives[task.object];
+            if (call.kind == CollectiveKind::Barrier)
+            {
+                losses.Add("barriers (no message stands for them)");
+                break;
+            }
             losses.Add("collectives, written as their messages");
             for (const PairBytes& pair : DefaultMessages(call, graph.groups[call.group].members))
             {
@@ -180,8 +185,11 @@ Flatten(const TaskGraph& graph, bool dependencies, Losses& losses)
             }
             break;
         }
-        case TaskKind::Recv:
         case TaskKind::Join:
+            losses.Add("delays", task.duration > 0 ? 1 : 0);
+            [[fallthrough]];
+        case TaskKind::Recv:
+            losses.Add("earliest starts of what is no message", task.notBefore > 0 ? 1 : 0);
             break;
         }
     }

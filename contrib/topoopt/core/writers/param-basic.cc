@@ -238,6 +238,8 @@ class ParamWriter
             return;
         case TaskKind::Join:
             m_losses.Add("points in the order that wait for no communication", waits ? 0 : 1);
+            m_losses.Add("delays", task.duration > 0 ? 1 : 0);
+            m_losses.Add("earliest starts of waits", task.notBefore > 0 ? 1 : 0);
             return;
         case TaskKind::Collective:
             step = Collective(task);
