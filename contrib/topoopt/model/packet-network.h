@@ -222,6 +222,13 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     void LeaveHostQueue(Flow& flow);
     [[nodiscard]] std::vector<Flow*> ActiveFlows() const;
     [[nodiscard]] SimTime FirstArrival(const Port& port) const;
+    /** Whether a train that has joined its last link is the acknowledgement with which its message certainly ends. */
+    [[nodiscard]] bool Settles(const Train& ack) const;
+    /** The first train on a link whose arrival is an event; null if there is none. */
+    [[nodiscard]] static Train* FirstOf(const Port& port);
+    static void PopTail(Port& port);
+    /** Takes acknowledgements that have arrived and were no events from the link. */
+    void DropSettled(Port& port);
     /** The train itself, or the shorter last packet that was sent together with it. */
     [[nodiscard]] static const Train* LastOfBurst(const Train& train);
     void OnArrival(LinkId link);
@@ -255,7 +262,7 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     void WaitForHostQueue(Flow& flow);
     void ScheduleHostQueue(LinkId link);
     void FinishIfOver(Flow& flow);
-    void Finish(Flow& flow);
+    void Finish(Flow& flow, SimTime acknowledged);
     [[nodiscard]] MessageRecord RecordOf(const Flow& flow) const;
     [[nodiscard]] Train* NewTrain();
     void FreeTrain(Train* train);
