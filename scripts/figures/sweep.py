@@ -154,7 +154,8 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> N
     every = [
         v for fabrics in series.values() for points in fabrics.values() for values in points.values() for v in values
     ]
-    scale, y_unit = time_unit(float(np.median(every))) if in_time else (1.0, "")
+    positive = [value for value in every if value > 0] or [1.0]
+    scale, y_unit = time_unit(float(np.median(positive))) if in_time else (1.0, "")
     name = y[:-3] if in_time else y
     fabrics = list(dict.fromkeys(row["fabric"] for row in done))
     slots = kind_slots({fabric: fabric for fabric in fabrics})
