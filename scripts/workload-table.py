@@ -107,10 +107,13 @@ class Job:
         fixed = self.plan("mcmc", {"search": "mcmc", "confirm": "none"})
         if not both or not fixed:
             return None
-        run = self.run("mcmc", lambda: os.path.join(self.directory, "mcmc.plan.yaml"))
-        if not run:
-            return None
-        fixed_ms = run["topoopt"]["iteration_time_ps"][-1] / 1e9
+        if fixed["confirmed_ms"] == fixed["start_ms"]:
+            fixed_ms = both["packet_start_ms"]  # nothing better was found
+        else:
+            run = self.run("mcmc", lambda: os.path.join(self.directory, "mcmc.plan.yaml"))
+            if not run:
+                return None
+            fixed_ms = run["topoopt"]["iteration_time_ps"][-1] / 1e9
         if fixed_ms > both["packet_start_ms"]:
             # The fluid simulator's choice loses on packets: let these decide.
             fixed = self.plan("mcmc-confirmed", {"search": "mcmc"})
