@@ -18,7 +18,7 @@ SCENARIO = """\
 version: 1
 name: {name}
 seed: {seed}
-servers: {{count: {servers}, nics: {nics}, rate: {rate}, gpus: {gpus}, intra_rate: {intra}}}
+servers: {{count: {servers}, nics: {nics}, rate: {rate}, gpus: {gpus}, intra_rate: {intra}, link_delay: {delay}}}
 workload: {workload}
 strategy: {strategy}
 fabrics: {fabrics}
@@ -46,7 +46,7 @@ class Job:
         self.directory = os.path.join(arguments.output, self.name)
         self.language = model in LANGUAGE
 
-    def scenario(self, kind, strategy, fabrics="[topoopt]", rate="100Gbps", fidelity="packet"):
+    def scenario(self, kind, strategy, fabrics="[topoopt]", network=("100Gbps", "1us"), fidelity="packet"):
         """Writes a scenario; its path."""
         os.makedirs(self.directory, exist_ok=True)
         workload = {"model": self.model, **CUTS.get((self.model, self.servers), {})}
@@ -60,7 +60,8 @@ class Job:
             seed=self.arguments.seed,
             servers=self.servers,
             nics=self.nics,
-            rate=rate,
+            rate=network[0],
+            delay=network[1],
             gpus=8 if self.language else 4,
             intra="3600Gbps" if self.language else "200Gbps",
             workload=flow_map(workload),
@@ -134,9 +135,9 @@ class Job:
             "fabrics-" + fidelity,
             lambda: self.scenario("fabrics-" + fidelity, {}, kinds, fidelity=fidelity),
         )
-        # A network of 100 Tb/s leaves what is computed, on GPUs and between those of a server.
+        # A network of 100 Tb/s without delay leaves what is computed, on GPUs and between those of a server.
         fast = self.run(
-            "compute", lambda: self.scenario("compute", {}, "[ideal-switch]", "100Tbps", "flow")
+            "compute", lambda: self.scenario("compute", {}, "[ideal-switch]", ("100Tbps", "0ps"), "flow")
         )
         if not runs or not fast:
             return None
