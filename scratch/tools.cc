@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Commands that simulate nothing: topology, cost, inspect, convert, plot, list.
 #include "command.h"
+#include "ns3/optical-device.h"
 #include "ns3/transport.h"
 #include "ns3/workload.h"
+#include "topoopt/core/circuit-plan.h"
 #include "topoopt/core/collectives.h"
 #include "topoopt/core/cost.h"
 #include "topoopt/core/plan.h"
@@ -348,6 +350,16 @@ List(const Command& command, const Arguments& arguments)
     }
     std::cout << "\nTransports (engine: {transport: ...})\n";
     for (const TransportKind& kind : TransportKinds())
+    {
+        PrintEntry(kind.name, kind.help);
+    }
+    std::cout << "\nReconfiguration policies (reconfiguration: {policy: ...})\n";
+    for (const PolicyKind& kind : PolicyKinds())
+    {
+        PrintEntry(kind.name, kind.help);
+    }
+    std::cout << "\nOptical devices (reconfiguration: {device: ...})\n";
+    for (const DeviceKind& kind : DeviceKinds())
     {
         PrintEntry(kind.name, kind.help);
     }

@@ -38,6 +38,8 @@ const std::vector<std::string> kTopKeys = {"version",
                                            "engine",
                                            "collectives",
                                            "results",
+                                           "reconfiguration",
+                                           "failures",
                                            "iterations",
                                            "stop"};
 
@@ -386,6 +388,33 @@ ReadWorkload(const YamlValue& value, const std::string& file)
     return workload;
 }
 
+/** Takes `reconfiguration` and what is below it out of the options; a policy alone stands for `{policy: NAME}`. */
+void
+SplitReconfiguration(FabricSpec& fabric)
+{
+    const std::string prefix = "reconfiguration";
+    for (auto option = fabric.options.lower_bound(prefix); option != fabric.options.end();)
+    {
+        const std::string& key = option->first;
+        if (key.compare(0, prefix.size(), prefix) != 0)
+        {
+            break;
+        }
+        const bool alone = key == prefix;
+        if (!alone && key[prefix.size()] != '.')
+        {
+            ++option;
+            continue;
+        }
+        fabric.reconfiguration[alone ? "policy" : key.substr(prefix.size() + 1)] = option->second;
+        if (alone)
+        {
+            fabric.places[prefix + ".policy"] = fabric.places[prefix];
+        }
+        option = fabric.options.erase(option);
+    }
+}
+
 /** A name alone stands for `{kind: name}`. */
 FabricSpec
 ReadFabric(const YamlValue& value, const std::string& path, const std::string& file)
@@ -426,6 +455,7 @@ ReadFabric(const YamlValue& value, const std::string& path, const std::string& f
             options.Add(value.items[i], key.text);
         }
     }
+    SplitReconfiguration(fabric);
     return fabric;
 }
 
@@ -639,6 +669,34 @@ ReadScenario(const std::string& file, const std::vector<std::string>& overrides)
     {
         scenario.collectives = ReadCollectives(*collectives);
     }
+    if (const YamlValue* optics = top.Find("reconfiguration"))
+    {
+        Flattener options(file,
+                          "reconfiguration",
+                          scenario.reconfiguration,
+                          &scenario.reconfigurationPlaces);
+        if (optics->kind == YamlKind::Scalar)
+        {
+            options.Add(*optics, "policy");
+        }
+        else
+        {
+            const YamlSection section(*optics, "reconfiguration", {});
+            for (std::size_t i = 0; i < optics->items.size(); ++i)
+            {
+                Flattener::CheckKey(optics->keys[i], "reconfiguration");
+                options.Add(optics->items[i], optics->keys[i].text);
+            }
+        }
+    }
+    if (const YamlValue* failures = top.Find("failures"))
+    {
+        scenario.failures = ReadFailures(*failures);
+    }
+    for (const FabricSpec& fabric : scenario.fabrics)
+    {
+        static_cast<void>(ReconfigurationOf(scenario, fabric));
+    }
     if (const YamlValue* results = top.Find("results"))
     {
         const YamlSection section(*results, "results", {"flows"});
@@ -753,6 +811,10 @@ class Writer
             OptionTree tree;
             tree.Put("kind", fabric.kind);
             tree.Put("name", fabric.name);
+            for (const auto& [key, text] : fabric.reconfiguration)
+            {
+                tree.Put("reconfiguration." + key, text);
+            }
             Options(fabric.options, tree);
         }
         m_out << YAML::EndSeq;
@@ -774,6 +836,11 @@ class Writer
                 Line(kind, algorithm);
             }
             m_out << YAML::EndMap;
+        }
+        if (!s.reconfiguration.empty())
+        {
+            m_out << YAML::Key << "reconfiguration" << YAML::Value;
+            Options(s.reconfiguration, OptionTree());
         }
         Begin("results");
         Line("flows", s.results.flows);
@@ -861,7 +928,25 @@ class Writer
 std::string
 WriteScenario(const Scenario& scenario, const std::string& directory)
 {
-    return Writer(scenario, directory).Write();
+    const std::string text = Writer(scenario, directory).Write();
+    return scenario.failures.text.empty() ? text
+                                          : text + "failures: " + scenario.failures.text + "\n";
+}
+
+ReconfigurationSpec
+ReconfigurationOf(const Scenario& scenario, const FabricSpec& fabric)
+{
+    std::map<std::string, std::string> texts = scenario.reconfiguration;
+    std::map<std::string, std::string> places = scenario.reconfigurationPlaces;
+    for (const auto& [key, text] : fabric.reconfiguration)
+    {
+        texts[key] = text;
+        const auto place = fabric.places.find("reconfiguration." + key);
+        places[key] = place == fabric.places.end() ? fabric.place : place->second;
+    }
+    const std::string place =
+        !fabric.reconfiguration.empty() || places.empty() ? fabric.place : places.begin()->second;
+    return ParseReconfiguration(texts, places, place);
 }
 
 } // namespace topoopt

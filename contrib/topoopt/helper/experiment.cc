@@ -3,6 +3,7 @@
 
 #include "ns3/cluster-run.h"
 #include "ns3/flexnet-run.h"
+#include "ns3/network-changes.h"
 #include "ns3/packet-network.h"
 #include "topoopt/core/collectives.h"
 #include "topoopt/core/cost.h"
@@ -178,6 +179,116 @@ MovedBytes(const Experiment& experiment,
     return moved;
 }
 
+/** Mean of iteration times, 0 if there is none. */
+double
+MeanOf(const std::vector<SimTime>& times)
+{
+    double sum = 0;
+    for (SimTime time : times)
+    {
+        sum += static_cast<double>(time);
+    }
+    return times.empty() ? 0 : sum / static_cast<double>(times.size());
+}
+
+/** Mean iteration over that of the same run without failures; 0 = unknown. */
+double
+SlowdownOf(const RunSummary& run)
+{
+    const double unfailed = MeanOf(run.unfailedTimes);
+    return unfailed > 0 ? MeanOf(run.iterationTimes) / unfailed : 0;
+}
+
+/** Lines below the table on what changed during the runs. */
+void
+PrintChanges(const ExperimentResult& result, std::ostream& out)
+{
+    for (const RunSummary& run : result.runs)
+    {
+        if (!run.policy.empty())
+        {
+            out << run.fabric << ": " << run.policy << " changed circuits "
+                << run.reconfiguration.changes << " times, "
+                << Readable(run.reconfiguration.changing) << " in all; servers held back for "
+                << Readable(run.reconfiguration.held) << "\n";
+        }
+        for (const FailureReport& failure : run.failures)
+        {
+            out << run.fabric << ": " << failure.kind << ": " << failure.what;
+            if (failure.applies)
+            {
+                out << " at " << Readable(failure.at) << " hit " << failure.hit << " messages";
+                if (failure.recovered != kNever && failure.hit > 0)
+                {
+                    out << ", the last arrived " << Readable(failure.recovered - failure.at)
+                        << " later";
+                }
+                out << (failure.repaired == kNever
+                            ? ", not repaired"
+                            : ", repaired after " + Readable(failure.repaired - failure.at));
+            }
+            out << "\n";
+        }
+        if (SlowdownOf(run) > 0)
+        {
+            out << run.fabric << ": iterations take " << Fixed(SlowdownOf(run), 3)
+                << " of the time without failures\n";
+        }
+    }
+}
+
+/** @p time, or null if it never came. */
+nlohmann::ordered_json
+TimeOrNull(SimTime time)
+{
+    return time == kNever ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(time);
+}
+
+/** What summary.json says of a run in which links went dark or failed. */
+void
+AddChanges(const RunSummary& run, nlohmann::ordered_json& entry)
+{
+    if (!run.changed)
+    {
+        return;
+    }
+    entry["drops_by_cause"] = {{"buffer", run.drops - run.lostDark - run.lostDown},
+                               {"dark", run.lostDark},
+                               {"down", run.lostDown}};
+    if (!run.policy.empty())
+    {
+        entry["reconfiguration"] = {{"policy", run.policy},
+                                    {"asked", run.reconfiguration.asked},
+                                    {"changes", run.reconfiguration.changes},
+                                    {"circuits", run.reconfiguration.circuits},
+                                    {"held_ps", run.reconfiguration.held},
+                                    {"changing_ps", run.reconfiguration.changing}};
+    }
+    if (!run.failures.empty())
+    {
+        entry["failures"] = nlohmann::ordered_json::array();
+        for (const FailureReport& failure : run.failures)
+        {
+            entry["failures"].push_back(
+                {{"kind", failure.kind},
+                 {"what", failure.what},
+                 {"applies", failure.applies},
+                 {"at_ps", TimeOrNull(failure.at)},
+                 {"detected_ps", TimeOrNull(failure.detected)},
+                 {"repaired_ps", TimeOrNull(failure.repaired)},
+                 {"messages_hit", failure.hit},
+                 {"recovery_ps",
+                  TimeOrNull(failure.recovered == kNever ? kNever
+                                                         : failure.recovered - failure.at)}});
+        }
+    }
+    if (!run.unfailedTimes.empty())
+    {
+        entry["unfailed_iteration_time_ps"] = run.unfailedTimes;
+        entry["slowdown_by_failures"] = SlowdownOf(run);
+    }
+}
+
 /** Which server each rank is on, who has none, and how much computation there is: 0 must be visible. */
 void
 PrintPlacement(const Experiment& experiment, std::ostream& out)
@@ -343,6 +454,16 @@ Prepare(const Scenario& scenario)
             "workload: found neither task graph nor model, expected `taskgraph: FILE` or "
             "`model: NAME` with `compat: flexnet`");
     }
+    const bool failing = !scenario.failures.events.empty();
+    if (failing && (compat || jobs || scenario.engine.fidelity != "packet"))
+    {
+        throw SpecError(scenario.failures.events[0].place,
+                        "failures: found them with " +
+                            (compat ? std::string("compat: flexnet")
+                             : jobs ? std::string("a shared cluster")
+                                    : "fidelity: " + scenario.engine.fidelity) +
+                            ", expected one job on fidelity: packet without compat");
+    }
     for (const FabricSpec& spec : scenario.fabrics)
     {
         Fabric fabric;
@@ -372,6 +493,7 @@ Prepare(const Scenario& scenario)
                             "fabrics: found two named \"" + fabric.name +
                                 "\", expected distinct names (give one a `name:`)");
         }
+        CheckChanges(scenario, spec, fabric);
         experiment.fabrics.push_back(std::move(fabric));
     }
     return experiment;
@@ -385,6 +507,7 @@ PacketMilliseconds(const Scenario& scenario,
 {
     Scenario packets = scenario;
     packets.engine.fidelity = "packet";
+    packets.failures.events.clear();
     packets.results.flows = "none";
     packets.stop = kPlanStop;
     const Workload workload = WorkloadOf(packets, graph);
@@ -544,7 +667,17 @@ RunExperiment(const Experiment& experiment,
         }
         else
         {
+            std::vector<SimTime> unfailed;
+            if (!scenario.failures.events.empty())
+            {
+                RunOptions without = options;
+                without.directory.clear();
+                without.failures = false;
+                unfailed =
+                    RunOnFabric(scenario, experiment.workload, fabric, without).iterationTimes;
+            }
             result.runs.push_back(RunOnFabric(scenario, experiment.workload, fabric, options));
+            result.runs.back().unfailedTimes = unfailed;
         }
         if (prices && fabric.router != nullptr)
         {
@@ -672,6 +805,7 @@ PrintTable(const ExperimentResult& result, std::ostream& out)
                         Fixed(run.setupSeconds + run.runSeconds, 2) + " s"});
     }
     PrintRows(rows, out);
+    PrintChanges(result, out);
 }
 
 std::string
@@ -715,6 +849,7 @@ SummaryJson(const Experiment& experiment, const ExperimentResult& result)
             entry["cost_usd"] = run.costUsd;
         }
         entry["fingerprint"] = Hex(run.fingerprint);
+        AddChanges(run, entry);
         entry["violations"] = run.violations;
         entry["waiting"] = run.waiting;
         if (run.cluster)

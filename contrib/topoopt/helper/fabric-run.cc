@@ -2,6 +2,7 @@
 #include "ns3/fabric-run.h"
 
 #include "ns3/executor.h"
+#include "ns3/network-changes.h"
 #include "ns3/packet-network.h"
 #include "ns3/peek-scheduler.h"
 #include "ns3/progress.h"
@@ -62,19 +63,27 @@ RunOnFabric(const Scenario& scenario,
         &FindTransport(scenario.engine.transport, scenario.file + ": engine.transport");
     const ns3::Ptr<PacketNetwork> network = ns3::CreateObject<PacketNetwork>();
     network->Build(fabric.topology, config);
+    NetworkChanges changes(scenario, workload.placement, fabric, options, *network);
     RunRecorder recorder(scenario,
-                         fabric,
+                         changes.Now(),
                          options,
                          workload.graph.tasks.size() * std::uint64_t{workload.repeats});
     recorder.SetJob({0, &workload.graph, &workload.placement});
+    recorder.SetChanges(changes.Live(), changes.Failures());
     ExecutorConfig executorConfig;
     executorConfig.graph = &workload.graph;
-    executorConfig.fabric = &fabric;
+    executorConfig.fabric = &changes.Now();
+    executorConfig.routes = changes.Live();
+    executorConfig.gate = changes.Optics();
     executorConfig.collectives = &collectives;
     executorConfig.placement = workload.placement;
     executorConfig.iterations = workload.repeats;
     executorConfig.seed = scenario.seed;
     TaskExecutor executor(executorConfig, *network, recorder);
+    if (changes.Optics() != nullptr)
+    {
+        changes.Optics()->SetPassGate([&executor] { executor.PassGate(); });
+    }
     ProgressLine progress(options.progress, fabric.name);
     network->SetHeartbeat([&] {
         progress.Update(executor.Progress(), network->Now(), network->Totals().events);
@@ -103,8 +112,11 @@ RunOnFabric(const Scenario& scenario,
         !summary.complete && !interrupted && (network->Stalled() || network->Now() < scenario.stop);
     if (!summary.complete)
     {
-        summary.waiting = executor.DescribeWaiting(kWaitingLines);
+        summary.waiting = changes.Lacks(kWaitingLines);
+        const std::vector<std::string> waiting = executor.DescribeWaiting(kWaitingLines);
+        summary.waiting.insert(summary.waiting.end(), waiting.begin(), waiting.end());
     }
+    changes.Summarise(summary);
     summary.violations = network->CheckPhysics();
     summary.iterationTimes = executor.IterationTimes();
     summary.flows = recorder.flows;
@@ -121,7 +133,8 @@ RunOnFabric(const Scenario& scenario,
     summary.fctP99 = recorder.fcts.At(99);
     summary.fctMax = recorder.fcts.Max();
     summary.maxSlowdown = recorder.maxSlowdown;
-    summary.fingerprint = recorder.Close(options, network->Links(), network->Now());
+    summary.fingerprint =
+        recorder.Close(options, network->Links(), network->Now(), changes.Outages());
     summary.peakRssBytes = PeakRssBytes();
     network->Dispose();
     ns3::Simulator::Destroy();

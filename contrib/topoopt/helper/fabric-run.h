@@ -2,6 +2,7 @@
 #ifndef TOPOOPT_FABRIC_RUN_H
 #define TOPOOPT_FABRIC_RUN_H
 
+#include "ns3/change-reports.h"
 #include "ns3/percentiles.h"
 #include "ns3/workload.h"
 #include "topoopt/core/scenario.h"
@@ -78,6 +79,14 @@ struct RunSummary
     std::vector<std::string> violations; ///< of the physics check
     std::vector<std::string> waiting;    ///< if not complete: who waits for what
     std::optional<ClusterSummary> cluster;
+    bool changed = false;       ///< links could go dark or fail, by plan or by failure
+    std::uint64_t lostDark = 0; ///< packets; of the drops
+    std::uint64_t lostDown = 0;
+    std::string policy; ///< that changed circuits; "" = none
+    ReconfigurationReport reconfiguration;
+    std::vector<FailureReport> failures;
+    std::vector<SimTime>
+        unfailedTimes; ///< iterations of the same run without failures, if there were any
 };
 
 /** How a run behaves towards its surroundings. */
@@ -87,6 +96,7 @@ struct RunOptions
     bool progress = false; ///< a line on stderr, rewritten a few times per second
     const std::atomic<bool>* interrupt = nullptr;
     std::vector<std::pair<std::string, std::string>> head; ///< `# key=value` lines of every table
+    bool failures = true;                                  ///< false: as if the scenario had none
 };
 
 /**

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/run-recorder.h"
 
+#include "ns3/failure-injector.h"
+#include "ns3/live-fabric.h"
 #include "ns3/packet-network.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/random.h"
@@ -62,6 +64,10 @@ void
 RunRecorder::MessageFinished(const MessageRecord& record, const MessageContext& context)
 {
     Row(record, context);
+    if (m_failures != nullptr)
+    {
+        m_failures->MessageFinished(record);
+    }
 }
 
 void
@@ -73,7 +79,10 @@ RunRecorder::Row(const MessageRecord& record, const MessageContext& context)
     ++flows;
     if (!local)
     {
-        tax += static_cast<double>(message.bytes) * context.serverHops;
+        // A message that got another way counts with the last one.
+        const std::uint32_t hops =
+            m_live != nullptr ? m_live->ServerHops(message.route) : context.serverHops;
+        tax += static_cast<double>(message.bytes) * hops;
         if (m_demand.servers > 0)
         {
             m_demand.At(message.src, message.dst) += message.bytes;
@@ -208,7 +217,10 @@ RunRecorder::TaskFinished(const TaskRecord& record)
 }
 
 std::uint64_t
-RunRecorder::Close(const RunOptions& options, const std::vector<LinkCounters>& links, SimTime end)
+RunRecorder::Close(const RunOptions& options,
+                   const std::vector<LinkCounters>& links,
+                   SimTime end,
+                   const std::vector<LinkOutage>& outages)
 {
     const Topology& topology = m_fabric.topology;
     std::uint64_t hash = 0;
@@ -222,7 +234,10 @@ RunRecorder::Close(const RunOptions& options, const std::vector<LinkCounters>& l
     if (!options.directory.empty())
     {
         std::optional<CsvFile> csv;
-        csv.emplace(options.directory + "/links.csv", options.head, kLinkColumns);
+        csv.emplace(options.directory + "/links.csv",
+                    options.head,
+                    std::string(kLinkColumns) +
+                        (outages.empty() ? "" : ",drops_dark,drops_down,dark_ps"));
         for (LinkId id = 0; id < links.size(); ++id)
         {
             const Link& link = topology.links[id];
@@ -235,6 +250,12 @@ RunRecorder::Close(const RunOptions& options, const std::vector<LinkCounters>& l
             csv->Add(counters.drops).Add(counters.marks).Add(counters.busy).Add(queue);
             csv->AddDecimal(end > 0 ? static_cast<double>(counters.busy) / static_cast<double>(end)
                                     : 0);
+            if (!outages.empty())
+            {
+                const LinkOutage& outage = outages[id];
+                csv->Add(outage.lostDark).Add(outage.lostDown);
+                csv->Add(outage.dark + (outage.state == LinkState::Up ? 0 : end - outage.since));
+            }
             csv->EndRow();
         }
         mix(csv);

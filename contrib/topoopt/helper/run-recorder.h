@@ -5,6 +5,7 @@
 #include "ns3/csv-file.h"
 #include "ns3/executor.h"
 #include "ns3/fabric-run.h"
+#include "ns3/packet-network.h"
 #include "topoopt/core/demand.h"
 
 #include <optional>
@@ -13,6 +14,9 @@
 
 namespace topoopt
 {
+
+class FailureInjector;
+class LiveFabric;
 
 /** Whose events a recorder is told of. */
 struct RecordedJob
@@ -38,16 +42,28 @@ class RunRecorder final : public ExecutionObserver
         m_job = job;
     }
 
+    /** Where messages may change their ways, and who is to know of their end; null: nobody. */
+    void SetChanges(const LiveFabric* live, FailureInjector* failures)
+    {
+        m_live = live;
+        m_failures = failures;
+    }
+
     void MessageFinished(const MessageRecord& record, const MessageContext& context) override;
     /** One row of flows.csv, finished or not. */
     void Row(const MessageRecord& record, const MessageContext& context);
     void OperationFinished(const OperationRecord& record) override;
     void TaskFinished(const TaskRecord& record) override;
 
-    /** Writes what is known only at the end. @return hash of everything written */
+    /**
+     * Writes what is known only at the end.
+     * @param outages of every link; empty: none could go dark
+     * @return hash of everything written
+     */
     std::uint64_t Close(const RunOptions& options,
                         const std::vector<LinkCounters>& links,
-                        SimTime end);
+                        SimTime end,
+                        const std::vector<LinkOutage>& outages = {});
 
     std::uint64_t flows = 0;
     double tax = 0; ///< payload bytes times links that begin at a server
@@ -62,6 +78,8 @@ class RunRecorder final : public ExecutionObserver
     void WriteTopology(const std::string& file) const;
 
     const Fabric& m_fabric;
+    const LiveFabric* m_live = nullptr;
+    FailureInjector* m_failures = nullptr;
     RecordedJob m_job;
     Bytes m_payload;
     std::optional<CsvFile> m_flows;
