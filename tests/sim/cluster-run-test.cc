@@ -11,7 +11,6 @@
 #include <map>
 #include <sstream>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 namespace topoopt::test
@@ -33,9 +32,9 @@ class ClusterRun : public testing::Test
   protected:
     void SetUp() override
     {
-        m_directory = fs::temp_directory_path() /
-                      ("topoopt-cluster-" + std::to_string(getpid()) + "-" +
-                       testing::UnitTest::GetInstance()->current_test_info()->name());
+        m_directory = fs::read_symlink("/proc/self/exe").parent_path() / "cluster-run-test" /
+                      testing::UnitTest::GetInstance()->current_test_info()->name();
+        fs::remove_all(m_directory);
         fs::create_directories(m_directory);
     }
 

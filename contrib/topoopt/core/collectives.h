@@ -126,7 +126,7 @@ std::unique_ptr<CollectiveProgram> BuildHierarchical(const CollectiveContext& co
  * one winning ties. A round costs the latency of its longest way (delays, and one frame per relay) plus
  * what the busiest link needs for the round's bytes, on the ways that the messages would take; a ring is its
  * first step times their number, a double tree 2 ceil(log2 n) latencies plus the busiest link's bytes of all
- * chunks. Groups on one server take the ring. Cost: a route per message of the trees and of halving-doubling,
+ * chunks, a binomial tree as many latencies as its longest chain has messages. Groups on one server take the ring. Cost: a route per message of the trees and of halving-doubling,
  * O(n log n), less than running them.
  */
 std::unique_ptr<CollectiveProgram> BuildAuto(const CollectiveContext& context);

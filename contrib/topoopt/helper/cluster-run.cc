@@ -557,6 +557,7 @@ Summarise(const SharedOutcome& outcome)
     ClusterSummary summary;
     summary.jobs = outcome.jobs.size();
     std::vector<std::pair<SimTime, double>> values;
+    double waiting = 0;
     double queueing = 0;
     double patching = 0;
     double hidden = 0;
@@ -569,6 +570,7 @@ Summarise(const SharedOutcome& outcome)
         }
         ++summary.finished;
         summary.overtook += at.overtook ? 1 : 0;
+        waiting += static_cast<double>(at.start - at.arrival);
         queueing += static_cast<double>(at.Queueing());
         patching += static_cast<double>(at.Patching());
         hidden += static_cast<double>(at.Hidden());
@@ -581,6 +583,7 @@ Summarise(const SharedOutcome& outcome)
                    ? SimTime{0}
                    : static_cast<SimTime>(sum / static_cast<double>(summary.finished) + 0.5);
     };
+    summary.waitingMean = mean(waiting);
     summary.queueingMean = mean(queueing);
     summary.patchingMean = mean(patching);
     summary.hiddenMean = mean(hidden);

@@ -859,6 +859,7 @@ SummaryJson(const Experiment& experiment, const ExperimentResult& result)
             entry["jobs_finished"] = cluster.finished;
             entry["jobs_overtook"] = cluster.overtook;
             entry["makespan_ps"] = cluster.makespan;
+            entry["waiting_mean_ps"] = cluster.waitingMean;
             entry["queueing_mean_ps"] = cluster.queueingMean;
             entry["queueing_max_ps"] = cluster.queueingMax;
             entry["patching_mean_ps"] = cluster.patchingMean;

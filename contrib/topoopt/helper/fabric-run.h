@@ -35,7 +35,8 @@ struct ClusterSummary
     std::uint64_t finished = 0;
     std::uint64_t overtook = 0; ///< started before a job that had arrived earlier
     SimTime makespan = 0;       ///< first arrival to last end
-    SimTime queueingMean = 0;
+    SimTime waitingMean = 0;    ///< arrival to start
+    SimTime queueingMean = 0;   ///< the part of it for servers and for the robot's other work
     SimTime queueingMax = 0;
     SimTime patchingMean = 0; ///< work of the robot
     SimTime hiddenMean = 0;   ///< the part of it behind other jobs

@@ -31,46 +31,61 @@ class Estimator
      */
     [[nodiscard]] SimTime Round(const CollectiveProgram& program, std::uint32_t step)
     {
-        Add(program, step, program.Channels());
+        Add(program, step);
         return Take();
     }
 
-    /** All steps, one after the other. */
-    [[nodiscard]] SimTime Rounds(const CollectiveProgram& program)
+    /** All steps, one after the other, of which the longest chain of messages has @p hops. */
+    [[nodiscard]] SimTime Rounds(const CollectiveProgram& program, std::uint32_t hops)
     {
         SimTime time = 0;
+        SimTime latency = 0;
         for (std::uint32_t step = 0; step < program.Steps(0, 0); ++step)
         {
-            time += Round(program, step);
+            Add(program, step);
+            latency = std::max(latency, m_latency);
+            m_latency = 0;
+            time += Take();
         }
-        return time;
+        return time + latency * hops;
     }
 
     /**
-     * Chunks that follow each other: @p depth latencies, and the busiest link's bytes of all steps. The first
-     * @p different channels stand for all: the others repeat them with the same bytes, but for an element.
+     * Chunks that follow each other: the latency of @p hops messages, and the busiest link's bytes of all steps,
+     * @p factor times those of @p program.
      */
     [[nodiscard]] SimTime Pipelined(const CollectiveProgram& program,
-                                    std::uint32_t depth,
-                                    std::uint32_t different)
+                                    std::uint32_t hops,
+                                    double factor)
     {
-        for (std::uint32_t step = 0; step < program.Steps(0, 0); ++step)
+        std::uint32_t steps = 0;
+        for (std::uint32_t channel = 0; channel < program.Channels(); ++channel)
         {
-            Add(program, step, different);
+            for (std::uint32_t member = 0; member < m_context.servers.size(); ++member)
+            {
+                steps = std::max(steps, program.Steps(channel, member));
+            }
         }
-        const SimTime latency = m_latency;
-        m_latency = 0;
-        return Take() * (program.Channels() / different) + latency * depth;
+        for (std::uint32_t step = 0; step < steps; ++step)
+        {
+            Add(program, step);
+        }
+        const SimTime latency = std::exchange(m_latency, 0);
+        return static_cast<SimTime>(static_cast<double>(Take()) * factor) + latency * hops;
     }
 
   private:
-    void Add(const CollectiveProgram& program, std::uint32_t step, std::uint32_t channels)
+    void Add(const CollectiveProgram& program, std::uint32_t step)
     {
         const auto members = static_cast<std::uint32_t>(m_context.servers.size());
-        for (std::uint32_t channel = 0; channel < channels; ++channel)
+        for (std::uint32_t channel = 0; channel < program.Channels(); ++channel)
         {
             for (std::uint32_t member = 0; member < members; ++member)
             {
+                if (step >= program.Steps(channel, member))
+                {
+                    continue;
+                }
                 program.Step(channel, member, step, m_sends);
                 for (const CollectiveSend& send : m_sends)
                 {
@@ -161,18 +176,29 @@ BuildAuto(const CollectiveContext& context)
         consider(std::move(program), time);
     }
     program = BuildHalvingDoubling(context);
-    time = estimator.Rounds(*program);
+    time = estimator.Rounds(*program, program->Steps(0, 0));
     consider(std::move(program), time);
+    const auto members = static_cast<std::uint32_t>(context.servers.size());
     std::uint32_t depth = 0;
-    while ((std::uint64_t{1} << depth) < context.servers.size())
+    std::uint32_t chain = 0; // most bits of a place in a binomial tree: hops to its root
+    while ((std::uint64_t{1} << depth) < members)
     {
         ++depth;
     }
-    program = BuildDoubleBinaryTree(context);
-    time = estimator.Pipelined(*program, 2 * depth, 2);
-    consider(std::move(program), time);
+    for (std::uint32_t place = 1; place < members; ++place)
+    {
+        chain = std::max(chain, static_cast<std::uint32_t>(__builtin_popcount(place)));
+    }
+    // One chunk of each tree stands for all.
+    CollectiveCall chunk = *context.call;
+    chunk.bytes = std::min<Bytes>(chunk.bytes, 2 * (kBurst / 2));
+    const CollectiveContext small{&chunk, context.servers, context.fabric};
+    const double factor =
+        static_cast<double>(context.call->bytes) / static_cast<double>(chunk.bytes);
+    time = estimator.Pipelined(*BuildDoubleBinaryTree(small), 2 * depth, factor);
+    consider(BuildDoubleBinaryTree(context), time);
     program = BuildTree(context);
-    time = estimator.Rounds(*program);
+    time = estimator.Rounds(*program, 2 * chain);
     consider(std::move(program), time);
     return best;
 }

@@ -9,9 +9,9 @@ namespace topoopt::collectives
 namespace
 {
 
-/** Each chunk has a state per member: at most so many states, but 256 chunks in any case. */
-constexpr Bytes kMostStates = Bytes{1} << 22;
-constexpr Bytes kFewChunks = 256;
+/** What the chunks on their way to one member from two children may hold together, so that no buffer overflows. */
+constexpr Bytes kMostUnderWay = Bytes{1} << 20;
+constexpr Bytes kMostChunks = Bytes{1} << 24;
 
 /**
  * AllReduce over two binary trees, each with half of the payload (Sanders, Speck, Traff: Two-tree algorithms
@@ -22,66 +22,95 @@ constexpr Bytes kFewChunks = 256;
  * places (n even) or shifts them by one (n odd): who is inner in one tree is a leaf in the other, but for
  * one member when n is odd. No place is deeper than ceil(log2 n).
  *
- * A channel is one chunk of one tree: the first step waits for the children's sums and the second, after sending
- * the sum to the parent, for the result, which the third passes to the children.
+ * A channel is a tree, whose part of the payload is cut into chunks that follow each other. In step s a member waits for
+ * its children's sums of chunk s and for its parent's result of chunk s - w; then it passes its own sum up and
+ * that result down. A leaf thus has at most w chunks under way that it has no result of. w is 2 d + 2 at depth d,
+ * which covers the way to the root and back, so that links do not run dry; and a child's is larger than
+ * its parent's, so that neither waits for a chunk that the other one holds back.
  */
 class DoubleBinaryTree final : public CollectiveProgram
 {
   public:
     explicit DoubleBinaryTree(const CollectiveContext& context)
         : m_call(*context.call),
-          m_size(static_cast<std::uint32_t>(context.servers.size())),
-          m_chunks(static_cast<std::uint32_t>(
-              std::clamp<Bytes>((m_call.bytes / 2 + kBurst - 1) / kBurst,
-                                1,
-                                std::max(kFewChunks, kMostStates / std::max(m_size, 1U)))))
+          m_size(static_cast<std::uint32_t>(context.servers.size()))
     {
+        std::uint32_t deepest = 0;
+        while ((std::uint64_t{1} << deepest) < m_size)
+        {
+            ++deepest;
+        }
+        const Bytes chunk = std::min(kBurst, kMostUnderWay / (2 * Window(std::max(deepest, 1U))));
+        m_chunks = static_cast<std::uint32_t>(
+            std::clamp<Bytes>((m_call.bytes / 2 + chunk - 1) / chunk, 1, kMostChunks));
     }
 
     std::uint32_t Channels() const override
     {
-        return 2 * m_chunks;
+        return 2;
     }
 
-    std::uint32_t Steps(std::uint32_t, std::uint32_t) const override
+    std::uint32_t Steps(std::uint32_t tree, std::uint32_t member) const override
     {
-        return m_size < 2 ? 0 : 3;
+        return m_size < 2 ? 0 : m_chunks + Window(Depth(Swap(tree, member))) + 1;
     }
 
-    std::uint32_t Step(std::uint32_t channel,
+    std::uint32_t Step(std::uint32_t tree,
                        std::uint32_t member,
                        std::uint32_t step,
                        std::vector<CollectiveSend>& sends) const override
     {
         sends.clear();
-        // Both trees' first chunks come before any second one, as they go out in order of channels.
-        const std::uint32_t tree = channel % 2;
         const std::uint32_t place = Swap(tree, member);
         std::uint32_t children[2];
         const std::uint32_t count = Children(place, children);
-        if (step == 0)
+        const std::uint32_t depth = Depth(place);
+        const std::uint32_t window = Window(depth);
+        if (step > 0)
         {
-            return count;
-        }
-        const Bytes half = PartOf(m_call.bytes, 2, tree, m_call.elementBytes);
-        const Bytes chunk = PartOf(half, m_chunks, channel / 2, m_call.elementBytes);
-        if (step == 1)
-        {
-            if (place == 0)
+            // What the step before was left with: a sum to pass up and a result to pass down; the root's sum is
+            // the result.
+            const std::uint32_t sum = step - 1;
+            if (place != 0 && sum < m_chunks)
             {
-                return 0;
+                sends.push_back({Unswap(tree, Parent(place)), sum, ChunkBytes(tree, sum), nullptr});
             }
-            sends.push_back({Unswap(tree, Parent(place)), 0, chunk, nullptr});
-            return 1;
+            const std::uint32_t result = sum - window; // wraps: none yet
+            for (std::uint32_t k = 0; k < count && result < m_chunks; ++k)
+            {
+                sends.push_back({Unswap(tree, children[k]),
+                                 result + Window(depth + 1),
+                                 ChunkBytes(tree, result),
+                                 nullptr});
+            }
         }
-        for (std::uint32_t k = 0; k < count; ++k)
-        {
-            sends.push_back({Unswap(tree, children[k]), 1, chunk, nullptr});
-        }
-        return 0;
+        const bool down = place != 0 && step >= window && step - window < m_chunks;
+        return (step < m_chunks ? count : 0) + (down ? 1 : 0);
     }
 
   private:
+    /** How many chunks a member at this depth sends up before it must have a result. */
+    static std::uint32_t Window(std::uint32_t depth)
+    {
+        return depth == 0 ? 0 : 2 * depth + 2;
+    }
+
+    [[nodiscard]] std::uint32_t Depth(std::uint32_t place) const
+    {
+        std::uint32_t depth = 0;
+        for (; place != 0; place = Parent(place))
+        {
+            ++depth;
+        }
+        return depth;
+    }
+
+    [[nodiscard]] Bytes ChunkBytes(std::uint32_t tree, std::uint32_t chunk) const
+    {
+        const Bytes half = PartOf(m_call.bytes, 2, tree, m_call.elementBytes);
+        return PartOf(half, m_chunks, chunk, m_call.elementBytes);
+    }
+
     /** Place of a member in a tree. */
     [[nodiscard]] std::uint32_t Swap(std::uint32_t tree, std::uint32_t member) const
     {
@@ -140,7 +169,7 @@ class DoubleBinaryTree final : public CollectiveProgram
 
     const CollectiveCall& m_call;
     std::uint32_t m_size;
-    std::uint32_t m_chunks; ///< of each tree
+    std::uint32_t m_chunks = 1; ///< of each tree
 };
 
 } // namespace

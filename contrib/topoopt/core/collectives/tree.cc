@@ -20,8 +20,9 @@ constexpr Bytes kMostPieces = 65536;
  * the same reversed in time. Gather and Scatter carry whole subtrees, so that they move more than a direct
  * exchange: the sum over all members but the root of their subtrees' parts.
  *
- * What passes in a round is handed over in pieces, so that a member with several children serves them one after
- * the other, round by round, although it knows the payload from the start.
+ * On the way down what passes in a round is handed over in pieces, so that a member with several children serves them
+ * one after the other, round by round, although it knows the payload from the start. On the way up it is one message:
+ * children of one member may meet there, and the transport has to share the link between them.
  */
 class Tree final : public CollectiveProgram
 {
@@ -69,7 +70,8 @@ class Tree final : public CollectiveProgram
         }
         const std::uint64_t child = isChild ? place : place + distance;
         const Bytes bytes = EdgeBytes(child, distance);
-        const Bytes pieces = std::clamp<Bytes>((bytes + kBurst - 1) / kBurst, 1, kMostPieces);
+        const Bytes pieces =
+            up ? 1 : std::clamp<Bytes>((bytes + kBurst - 1) / kBurst, 1, kMostPieces);
         if (up ? isChild : isParent)
         {
             const std::uint64_t to = isChild ? place - distance : child;
