@@ -641,12 +641,11 @@ PacketNetwork::FirstArrival(const Port& port) const
     }
     std::uint32_t index = train->advanced;
     // At the receiver only the last packet of an expected train has an effect: the others just count.
-    if (m_trains && train->links[train->hop + 1] == kNoId && (train->flags & kAck) == 0 &&
-        !train->flow->reordered)
+    if (m_trains && train->links[train->hop + 1] == kNoId && (train->flags & kAck) == 0)
     {
         const Train* const last = LastOfBurst(*train);
         if ((last != train || index + 1 < train->count) &&
-            train->sequence + index == train->flow->expected)
+            train->sequence + index == train->flow->expected && !train->flow->reordered)
         {
             return last->arrival + (last->count - 1) * last->gap;
         }
