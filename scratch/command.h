@@ -132,6 +132,8 @@ class Parser
 void AddScenarioOptions(Parser& parser);
 /** The scenario named by the only argument, with its overrides. */
 [[nodiscard]] Scenario ScenarioFrom(const Parser& parser);
+/** What an option that may be repeated says, `--NAME KEY=VALUE` each. @throws SpecError without a "=" */
+[[nodiscard]] std::map<std::string, std::string> KeyValues(const Parser& parser, const char* name);
 /** Every `--option KEY=VALUE`. */
 void AddReadingOptions(Parser& parser);
 [[nodiscard]] std::map<std::string, std::string> ReadingOptions(const Parser& parser);

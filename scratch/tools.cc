@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Commands that simulate nothing: topology, cost, inspect, convert, plot, list.
 #include "command.h"
+#include "ns3/optical-device.h"
 #include "ns3/transport.h"
 #include "ns3/workload.h"
+#include "topoopt/core/circuit-plan.h"
 #include "topoopt/core/collectives.h"
 #include "topoopt/core/cost.h"
 #include "topoopt/core/plan.h"
 #include "topoopt/core/readers/flexnet.h"
+#include "topoopt/core/topologies/options.h"
 #include "topoopt/core/topology-kinds.h"
 #include "topoopt/core/topology-report.h"
 #include "topoopt/core/trace-flows.h"
@@ -146,23 +149,30 @@ AddReadingOptions(Parser& parser)
 }
 
 std::map<std::string, std::string>
-ReadingOptions(const Parser& parser)
+KeyValues(const Parser& parser, const char* name)
 {
     std::map<std::string, std::string> options;
-    if (!parser.Has("option"))
+    if (!parser.Has(name))
     {
         return options;
     }
-    for (const std::string& option : parser.values["option"].as<std::vector<std::string>>())
+    for (const std::string& option : parser.values[name].as<std::vector<std::string>>())
     {
         const std::size_t equals = option.find('=');
         if (equals == std::string::npos)
         {
-            throw SpecError("--option " + option, "found no \"=\", expected KEY=VALUE");
+            throw SpecError("--" + std::string(name) + " " + option,
+                            "found no \"=\", expected KEY=VALUE");
         }
         options[option.substr(0, equals)] = option.substr(equals + 1);
     }
     return options;
+}
+
+std::map<std::string, std::string>
+ReadingOptions(const Parser& parser)
+{
+    return KeyValues(parser, "option");
 }
 
 int
@@ -175,7 +185,15 @@ FindTopologyFor(const Command& command, const Arguments& arguments)
                  "what moves: a matrix, or a demand with groups (default: one AllReduce over all)")(
         "compat",
         po::value<std::string>()->value_name("none|flexnet")->default_value("none"),
-        "flexnet: the choices of TopoOpt's released code");
+        "flexnet: the choices of TopoOpt's released code")(
+        "set",
+        po::value<std::vector<std::string>>()->value_name("KEY=VALUE")->composing(),
+        "an option of fabric topoopt, as in a scenario: candidates, rounding, split, mp_nics, "
+        "discount, "
+        "routing, k, search; may be repeated")(
+        "seed",
+        po::value<std::string>()->value_name("N")->default_value("1"),
+        "for routing: random and for search");
     if (!parser.Parse(arguments, 0, 0))
     {
         return kDone;
@@ -184,16 +202,25 @@ FindTopologyFor(const Command& command, const Arguments& arguments)
     request.servers = Required(parser, command, "servers");
     request.degree = Required(parser, command, "degree");
     request.rate = RateOption(parser, "rate", request.rate);
+    FabricSpec spec;
+    spec.kind = "topoopt";
+    spec.place = "--set";
+    spec.options = KeyValues(parser, "set");
     const std::string compat = parser.values["compat"].as<std::string>();
     if (compat != "none" && compat != "flexnet")
     {
         throw SpecError("--compat", "found \"" + compat + "\", expected none or flexnet");
     }
-    request.finder.flexnet = compat == "flexnet";
-    if (request.finder.flexnet)
-    {
-        request.routing.kind = DirectRouting::Random;
-    }
+    spec.options.emplace("compat", compat);
+    (void)FindFabricKind(spec);
+    FabricContext context;
+    context.servers.count = request.servers;
+    context.servers.nics = request.degree;
+    context.seed = parser.Number("seed", 0, 999'999'999);
+    const TopoOptOptions options = ReadTopoOptOptions(spec, context);
+    request.finder = options.finder;
+    request.routing = options.routing;
+    request.search = options.search;
     std::optional<Demand> demand;
     if (parser.Has("demand"))
     {
@@ -323,6 +350,16 @@ List(const Command& command, const Arguments& arguments)
     }
     std::cout << "\nTransports (engine: {transport: ...})\n";
     for (const TransportKind& kind : TransportKinds())
+    {
+        PrintEntry(kind.name, kind.help);
+    }
+    std::cout << "\nReconfiguration policies (reconfiguration: {policy: ...})\n";
+    for (const PolicyKind& kind : PolicyKinds())
+    {
+        PrintEntry(kind.name, kind.help);
+    }
+    std::cout << "\nOptical devices (reconfiguration: {device: ...})\n";
+    for (const DeviceKind& kind : DeviceKinds())
     {
         PrintEntry(kind.name, kind.help);
     }

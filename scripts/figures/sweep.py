@@ -122,7 +122,7 @@ def select(data: Sweep, where: dict[str, str]) -> Sweep:
 
 
 def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> None:
-    """One panel per combination of the parameters other than x."""
+    """One panel per combination of the parameters other than x; seeds are repetitions, drawn as mean and range."""
     header = ["panel", "fabric", x or "x", y or "y"]
     done = [row for row in data.rows if row.get("status", "done") in ("done", "")]
     varying = [name for name in data.parameters if len({row[name] for row in done}) > 1]
@@ -145,7 +145,7 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> N
     for row in done:
         value = measure(row[y])
         if np.isfinite(value):
-            panel = ", ".join(f"{name} = {row[name]}" for name in varying if name != x)
+            panel = ", ".join(f"{name} = {row[name]}" for name in varying if name not in (x, "seed"))
             series.setdefault(panel, {}).setdefault(row["fabric"], {}).setdefault(row[x], []).append(value)
     if not series:
         writer.empty(file, f"{y} against {x}", "no point of the sweep is done", header)

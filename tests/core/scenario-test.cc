@@ -371,7 +371,8 @@ TEST_F(ScenarioFile, BadInputIsNamedAndPlaced)
         {"servers: {count: 8}\nworkload: {flows: {load: 1}}\nfabrics: [a]\n",
          "x.yaml:2:19: workload.flows.cdf: found no such key"},
         {"servers: {count: 8}\nworkload: {jobs: dlrm}\nfabrics: [a]\n",
-         "x.yaml:2:18: workload.jobs: found 'dlrm', expected a list of jobs"},
+         "x.yaml:2:18: workload.jobs: found 'dlrm', expected a list of jobs, or a section with a "
+         "mix of them"},
         {"servers: {count: 8}\nworkload: {jobs: [dlrm]}\nfabrics: [a]\n",
          "x.yaml:2:19: workload.jobs.0: found 'dlrm', expected a section"},
         {"servers: {count: 8}\nworkload: {model: d, x: }\nfabrics: [a]\n",

@@ -227,8 +227,14 @@ TEST(Search, FindsTheOptimumOfSmallCases)
     const char* const mixed = "  - {op: attention, inputs: s, heads: 8}\n"
                               "  - {op: flat}\n"
                               "  - {op: dense, out: 4096}\n";
+    const char* const deep = "  - {op: embedding, inputs: i, rows: 100000, dim: 256, as: t}\n"
+                             "  - {op: dense, inputs: x, out: 1024, as: a}\n"
+                             "  - {op: concat, inputs: [t, a]}\n"
+                             "  - {op: dense, out: 2048}\n"
+                             "  - {op: dense, out: 8}\n";
     int between = 0; // optima that are neither data parallelism nor a single server
-    for (const Case& c : {Case{"computation, then weights", mixed, 32, true, true},
+    for (const Case& c : {Case{"a table beside layers", deep, 256, false, true},
+                          Case{"computation, then weights", mixed, 32, true, true},
                           Case{"a wide layer behind a table", table, 64, true, true},
                           Case{"branches on their own topology", branches, 512, false, false}})
     {

@@ -205,11 +205,22 @@ RC_GTEST_PROP(TopologyProperties, EveryFabricThatIsBuiltWorks, ())
         }
         const std::uint32_t n = context.servers.count;
         RC_ASSERT(fabric.topology.servers == n);
+        // These spread the rate of all NICs over as many as they need.
+        const bool spreads =
+            spec.kind == "torus" || spec.kind == "hypercube" || spec.kind == "full-mesh";
+        std::vector<std::uint64_t> rates(n);
         for (const Link& link : fabric.topology.links)
         {
+            const bool sends = fabric.topology.IsServer(link.src);
+            const bool receives = fabric.topology.IsServer(link.dst);
+            RC_ASSERT((spreads || !sends || link.srcPort < context.servers.nics));
+            RC_ASSERT((spreads || !receives || link.dstPort < context.servers.nics));
+            if (sends)
+            {
+                rates[link.src] += link.rate.bps;
+                RC_ASSERT(rates[link.src] <= context.servers.nics * context.servers.rate.bps);
+            }
             // In parentheses: RapidCheck's own || evaluates both sides.
-            RC_ASSERT((!fabric.topology.IsServer(link.src) || link.srcPort < context.servers.nics));
-            RC_ASSERT((!fabric.topology.IsServer(link.dst) || link.dstPort < context.servers.nics));
             RC_ASSERT((link.reverse == kNoId ||
                        fabric.topology.links[link.reverse].reverse ==
                            static_cast<LinkId>(&link - fabric.topology.links.data())));

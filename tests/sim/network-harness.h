@@ -10,14 +10,16 @@
 #include "topoopt/core/random.h"
 #include "topoopt/core/topology.h"
 
+#include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace topoopt::test
 {
 
 /** Sends messages at given times and keeps every record. */
-class Harness : public NetworkListener
+class Harness : public NetworkListener, public NetworkController
 {
   public:
     Harness(const Topology& topology, const PacketNetworkConfig& config)
@@ -26,6 +28,7 @@ class Harness : public NetworkListener
         ns3::PeekScheduler::Install();
         network->Build(topology, config);
         network->SetListener(this);
+        network->SetController(this);
     }
 
     ~Harness() override
@@ -43,6 +46,20 @@ class Harness : public NetworkListener
         message.route = src == dst ? 0 : network->AddRoute(path);
         network->CallAt(time, m_messages.size());
         m_messages.push_back(message);
+    }
+
+    /** Does something to the network at a time, after everything else of it. */
+    void At(SimTime time, std::function<void(PacketNetwork&)> action)
+    {
+        network->ControlAt(time, m_actions.size(), true);
+        m_actions.push_back(std::move(action));
+    }
+
+    void ControlDue(std::uint64_t cookie) override
+    {
+        // An action may add actions.
+        const std::function<void(PacketNetwork&)> action = m_actions[cookie];
+        action(*network);
     }
 
     /** @return violations of the physics check */
@@ -72,6 +89,7 @@ class Harness : public NetworkListener
 
   private:
     std::vector<Message> m_messages;
+    std::vector<std::function<void(PacketNetwork&)>> m_actions;
 };
 
 /** Servers s0..s_h in a line; links 2k: k -> k+1. */

@@ -266,6 +266,12 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
     SearchProblem problem = given;
     std::mutex mutex;
     problem.estimate.mutex = &mutex;
+    // A mutex of its own: chains that only ask for routes need not wait while a topology is built.
+    std::mutex building;
+    problem.topology = [&](const Demand& demand) {
+        const std::lock_guard<std::mutex> lock(building);
+        return given.topology(demand);
+    };
     problem.estimate.flexnet = options.flexnet;
     CheckStrategy(*problem.model, start, problem.servers * problem.ranksPerServer);
     if (problem.model->rankPerGpu || !IterationEstimator::Covers(start))

@@ -68,127 +68,12 @@ UsesOf(std::vector<LinkId> links)
     return uses;
 }
 
-class FluidRun
+} // namespace
+
+class FlowSimulation::Engine
 {
   public:
-    FluidRun(const TaskGraph& graph, const Fabric& fabric, const FlowSimOptions& options)
-        : m_graph(graph),
-          m_fabric(fabric),
-          m_options(options),
-          m_servers(options.ranksToServers),
-          m_choice(options.collectives == nullptr ? m_defaults : *options.collectives),
-          m_rates(Capacities(fabric.topology)),
-          m_waiting(graph.PredecessorCounts()),
-          m_ranks(graph.ranks),
-          m_groups(graph.groups.size()),
-          m_calls(graph.collectives.size()),
-          m_arrived(graph.transfers.size(), false),
-          m_receiver(graph.transfers.size(), kNoId),
-          m_sender(graph.transfers.size(), kNoId)
-    {
-        if (m_servers.empty())
-        {
-            const std::uint32_t servers = fabric.topology.servers;
-            const std::uint32_t each = servers == 0 ? 0 : (graph.ranks + servers - 1) / servers;
-            for (RankId rank = 0; rank < graph.ranks; ++rank)
-            {
-                m_servers.push_back(rank / std::max(1U, each));
-            }
-        }
-        if (m_servers.size() < graph.ranks)
-        {
-            throw SpecError("flow simulation",
-                            "found " + std::to_string(graph.ranks) + " ranks but places for " +
-                                std::to_string(m_servers.size()));
-        }
-        for (const ServerId server : m_servers)
-        {
-            if (server >= fabric.topology.servers)
-            {
-                throw SpecError("flow simulation",
-                                "found a rank on server " + std::to_string(server) +
-                                    ", expected 0.." + std::to_string(fabric.topology.servers) +
-                                    " exclusive");
-            }
-        }
-        m_result.taskEnd.assign(graph.tasks.size(), kNever);
-        m_result.linkBytes.assign(fabric.topology.links.size(), 0.0);
-    }
-
-    FlowSimResult Run()
-    {
-        const auto count = static_cast<TaskId>(m_graph.tasks.size());
-        for (TaskId id = 0; id < count; ++id)
-        {
-            if (m_waiting[id] == 0)
-            {
-                Ready(id);
-            }
-        }
-        // Rates before anything ends.
-        StartCompute();
-        ScheduleSolve();
-        while (!m_events.empty())
-        {
-            if (m_options.interrupt != nullptr && m_options.interrupt->load())
-            {
-                break;
-            }
-            const SimTime time = m_events.top().time;
-            if (time > m_options.stop)
-            {
-                break;
-            }
-            m_now = time;
-            bool solve = false;
-            // Everything that happens now, then new rates once.
-            while (!m_events.empty() && m_events.top().time == time)
-            {
-                const Event event = m_events.top();
-                m_events.pop();
-                ++m_result.events;
-                switch (event.kind)
-                {
-                case EventKind::Compute:
-                    m_ranks[m_graph.tasks[event.id].rank].busy = false;
-                    m_idle.insert(m_graph.tasks[event.id].rank);
-                    End(event.id);
-                    break;
-                case EventKind::Task:
-                    if (event.version == 1)
-                    {
-                        Execute(event.id);
-                    }
-                    else
-                    {
-                        End(event.id);
-                    }
-                    break;
-                case EventKind::FlowDrained:
-                    if (m_flows[event.id].version == event.version)
-                    {
-                        Drained(event.id);
-                    }
-                    break;
-                case EventKind::FlowDelivered:
-                    Delivered(event.id);
-                    break;
-                case EventKind::Solve:
-                    m_solveAt = kNever;
-                    solve = true;
-                    break;
-                }
-                StartCompute();
-            }
-            if (solve)
-            {
-                Solve();
-            }
-            ScheduleSolve();
-        }
-        Finish();
-        return std::move(m_result);
-    }
+    struct Job;
 
   private:
     enum class EventKind : std::uint8_t
@@ -204,6 +89,7 @@ class FluidRun
     {
         SimTime time;
         EventKind kind;
+        std::uint32_t job;
         std::uint32_t id;
         std::uint32_t version;
 
@@ -213,7 +99,11 @@ class FluidRun
             {
                 return time > other.time;
             }
-            return kind != other.kind ? kind > other.kind : id > other.id;
+            if (kind != other.kind)
+            {
+                return kind > other.kind;
+            }
+            return job != other.job ? job > other.job : id > other.id;
         }
     };
 
@@ -235,6 +125,7 @@ class FluidRun
         SimTime latency = 0; ///< after the last byte has left
         std::uint32_t version = 0;
         // What it is for.
+        std::uint32_t job = 0;
         std::uint32_t transfer = kNoId;
         std::uint32_t collective = kNoId;
         std::uint32_t channel = 0;
@@ -242,6 +133,7 @@ class FluidRun
         std::uint32_t step = 0;
         std::uint32_t record = kNoId;
         std::uint32_t records = 0;
+        std::vector<FlowRecord> own; ///< those that are told and not kept
     };
 
     /** A ring over the members of a group, as a flow. */
@@ -281,6 +173,168 @@ class FluidRun
         std::vector<std::uint32_t> channelsLeft;
     };
 
+  public:
+    Engine(const Fabric& fabric, const FlowSimOptions& options)
+        : m_fabric(fabric),
+          m_options(options),
+          m_choice(options.collectives == nullptr ? m_defaults : *options.collectives),
+          m_rates(Capacities(fabric.topology)),
+          m_linkBytes(fabric.topology.links.size(), 0.0)
+    {
+    }
+
+    std::uint32_t Start(const TaskGraph& graph,
+                        std::vector<ServerId> servers,
+                        std::uint32_t iterations)
+    {
+        if (servers.empty())
+        {
+            const std::uint32_t count = m_fabric.topology.servers;
+            const std::uint32_t each = count == 0 ? 0 : (graph.ranks + count - 1) / count;
+            for (RankId rank = 0; rank < graph.ranks; ++rank)
+            {
+                servers.push_back(rank / std::max(1U, each));
+            }
+        }
+        if (servers.size() < graph.ranks)
+        {
+            throw SpecError("flow simulation",
+                            "found " + std::to_string(graph.ranks) + " ranks but places for " +
+                                std::to_string(servers.size()));
+        }
+        for (const ServerId server : servers)
+        {
+            if (server >= m_fabric.topology.servers)
+            {
+                throw SpecError("flow simulation",
+                                "found a rank on server " + std::to_string(server) +
+                                    ", expected 0.." + std::to_string(m_fabric.topology.servers) +
+                                    " exclusive");
+            }
+        }
+        const auto number = static_cast<std::uint32_t>(m_jobs.size());
+        m_jobs.push_back(std::make_unique<Job>(graph, std::move(servers), number, iterations));
+        BeginIteration(*m_jobs.back());
+        EndIterations();
+        // Rates before anything ends.
+        StartCompute();
+        ScheduleSolve();
+        return number;
+    }
+
+    std::vector<std::uint32_t> Run(SimTime until)
+    {
+        while (m_ended.empty() && !m_events.empty() && m_events.top().time <= until)
+        {
+            if (m_options.interrupt != nullptr && m_options.interrupt->load())
+            {
+                return {};
+            }
+            const SimTime time = m_events.top().time;
+            m_now = time;
+            bool solve = false;
+            // Everything that happens now, then new rates once.
+            while (!m_events.empty() && m_events.top().time == time)
+            {
+                const Event event = m_events.top();
+                m_events.pop();
+                ++m_eventCount;
+                Handle(event, solve);
+                EndIterations();
+                StartCompute();
+            }
+            if (solve)
+            {
+                Solve();
+            }
+            ScheduleSolve();
+        }
+        if (m_ended.empty() && until != kNever)
+        {
+            m_now = std::max(m_now, until);
+        }
+        return std::exchange(m_ended, {});
+    }
+
+    [[nodiscard]] SimTime Now() const
+    {
+        return m_now;
+    }
+
+    [[nodiscard]] bool Idle() const
+    {
+        return m_events.empty() && m_ended.empty();
+    }
+
+    /** A job; its arrays are gone once it is over. */
+    struct Job
+    {
+        Job(const TaskGraph& itsGraph,
+            std::vector<ServerId> itsServers,
+            std::uint32_t itsNumber,
+            std::uint32_t itsIterations)
+            : graph(itsGraph),
+              servers(std::move(itsServers)),
+              number(itsNumber),
+              iterations(itsIterations),
+              ranks(graph.ranks),
+              groups(graph.groups.size())
+        {
+        }
+
+        const TaskGraph& graph;
+        std::vector<ServerId> servers;
+        std::uint32_t number;
+        std::uint32_t iterations;
+        std::uint32_t iteration = 0; ///< that runs
+        std::size_t left = 0;        ///< tasks of it that have not ended
+        SimTime iterationStart = 0;
+        std::vector<SimTime> iterationTimes;
+        std::vector<std::uint32_t> waiting;
+        std::vector<RankState> ranks;
+        std::vector<GroupState> groups;
+        std::vector<CallState> calls;
+        std::vector<bool> arrived;
+        std::vector<TaskId> receiver;
+        std::vector<TaskId> sender;
+        std::vector<SimTime> taskEnd;
+    };
+
+    [[nodiscard]] const Job& At(std::uint32_t job) const
+    {
+        return *m_jobs[job];
+    }
+
+    [[nodiscard]] std::vector<FlowRecord> UnderWay() const
+    {
+        std::vector<FlowRecord> records;
+        for (const Flow& flow : m_flows)
+        {
+            records.insert(records.end(), flow.own.begin(), flow.own.end());
+        }
+        return records;
+    }
+
+    /** Gives away what a finished run has gathered. */
+    void MoveInto(FlowSimResult& result)
+    {
+        result.flows = std::move(m_records);
+        result.linkBytes = m_linkBytes;
+        result.solves = m_solves;
+        result.events = m_eventCount;
+    }
+
+    [[nodiscard]] const std::vector<double>& LinkBytes() const
+    {
+        return m_linkBytes;
+    }
+
+    [[nodiscard]] std::uint64_t Events() const
+    {
+        return m_eventCount;
+    }
+
+  private:
     static std::vector<double> Capacities(const Topology& topology)
     {
         std::vector<double> out;
@@ -298,76 +352,171 @@ class FluidRun
 
     // ---- tasks
 
-    void Ready(TaskId id)
+    void BeginIteration(Job& job)
     {
-        const Task& task = m_graph.tasks[id];
-        const SimTime at = std::max(m_now, task.notBefore);
-        if (at > m_now)
+        const TaskGraph& graph = job.graph;
+        job.iterationStart = m_now;
+        job.left = graph.tasks.size();
+        job.waiting = graph.PredecessorCounts();
+        job.calls = std::vector<CallState>(graph.collectives.size());
+        job.arrived.assign(graph.transfers.size(), false);
+        job.receiver.assign(graph.transfers.size(), kNoId);
+        job.sender.assign(graph.transfers.size(), kNoId);
+        job.taskEnd.assign(graph.tasks.size(), kNever);
+        if (job.left == 0)
         {
-            m_events.push({at, EventKind::Task, id, 1});
-            return;
+            m_over.push_back(job.number);
         }
-        Execute(id);
+        const auto count = static_cast<TaskId>(graph.tasks.size());
+        for (TaskId id = 0; id < count; ++id)
+        {
+            if (job.waiting[id] == 0)
+            {
+                Ready(job, id);
+            }
+        }
     }
 
-    void Execute(TaskId id)
+    void EndIterations()
     {
-        const Task& task = m_graph.tasks[id];
+        while (!m_over.empty())
+        {
+            Job& job = *m_jobs[m_over.back()];
+            m_over.pop_back();
+            job.iterationTimes.push_back(m_now - job.iterationStart);
+            if (++job.iteration < job.iterations)
+            {
+                BeginIteration(job);
+                continue;
+            }
+            m_ended.push_back(job.number);
+            job.calls = std::vector<CallState>();
+            job.groups = std::vector<GroupState>();
+            job.ranks = std::vector<RankState>();
+            job.waiting = {};
+        }
+    }
+
+    void Handle(const Event& event, bool& solve)
+    {
+        switch (event.kind)
+        {
+        case EventKind::Compute:
+        {
+            Job& job = *m_jobs[event.job];
+            const RankId rank = job.graph.tasks[event.id].rank;
+            job.ranks[rank].busy = false;
+            m_idle.emplace(event.job, rank);
+            End(job, event.id);
+            break;
+        }
+        case EventKind::Task:
+            if (event.version == 1)
+            {
+                Execute(*m_jobs[event.job], event.id);
+            }
+            else
+            {
+                End(*m_jobs[event.job], event.id);
+            }
+            break;
+        case EventKind::FlowDrained:
+            if (m_flows[event.id].version == event.version)
+            {
+                Drained(event.id);
+            }
+            break;
+        case EventKind::FlowDelivered:
+            Delivered(event.id);
+            break;
+        case EventKind::Solve:
+            m_solveAt = kNever;
+            solve = true;
+            break;
+        }
+    }
+
+    void Ready(Job& job, TaskId id)
+    {
+        const Task& task = job.graph.tasks[id];
+        const SimTime at =
+            task.notBefore == 0 ? m_now : std::max(m_now, job.iterationStart + task.notBefore);
+        if (at > m_now)
+        {
+            m_events.push({at, EventKind::Task, job.number, id, 1});
+            return;
+        }
+        Execute(job, id);
+    }
+
+    void Execute(Job& job, TaskId id)
+    {
+        const Task& task = job.graph.tasks[id];
         switch (task.kind)
         {
         case TaskKind::Compute:
-            m_ranks[task.rank].ready.emplace(m_now, id);
-            m_idle.insert(task.rank);
+            job.ranks[task.rank].ready.emplace(m_now, id);
+            m_idle.emplace(job.number, task.rank);
             break;
         case TaskKind::Join:
-            m_events.push({m_now + task.duration, EventKind::Task, id, 0});
+            m_events.push({m_now + task.duration, EventKind::Task, job.number, id, 0});
             break;
         case TaskKind::Collective:
-            Join(id);
+            Join(job, id);
             break;
         case TaskKind::Send:
         case TaskKind::Transfer:
-            m_sender[task.object] = id;
-            SendTransfer(task.object);
+            job.sender[task.object] = id;
+            SendTransfer(job, task.object);
             if (task.kind == TaskKind::Send)
             {
-                m_events.push({m_now, EventKind::Task, id, 0});
+                m_events.push({m_now, EventKind::Task, job.number, id, 0});
             }
             break;
         case TaskKind::Recv:
-            m_receiver[task.object] = id;
-            if (m_arrived[task.object])
+            job.receiver[task.object] = id;
+            if (job.arrived[task.object])
             {
-                m_events.push({m_now, EventKind::Task, id, 0});
+                m_events.push({m_now, EventKind::Task, job.number, id, 0});
             }
             break;
         }
     }
 
-    void End(TaskId id)
+    void End(Job& job, TaskId id)
     {
-        m_result.taskEnd[id] = m_now;
-        for (const TaskId* s = m_graph.SuccessorsBegin(id); s != m_graph.SuccessorsEnd(id); ++s)
+        job.taskEnd[id] = m_now;
+        if (--job.left == 0)
         {
-            if (--m_waiting[*s] == 0)
+            m_over.push_back(job.number);
+        }
+        for (const TaskId* s = job.graph.SuccessorsBegin(id); s != job.graph.SuccessorsEnd(id); ++s)
+        {
+            if (--job.waiting[*s] == 0)
             {
-                Ready(*s);
+                Ready(job, *s);
             }
         }
     }
 
     void StartCompute()
     {
-        // Ascending by rank; nothing here makes another rank idle.
-        for (const RankId rank : m_idle)
+        // Ascending by job and rank; nothing here makes another rank idle.
+        for (const auto& [number, rank] : m_idle)
         {
-            RankState& state = m_ranks[rank];
+            Job& job = *m_jobs[number];
+            if (job.ranks.empty())
+            {
+                continue; // the task that made the rank idle was the job's last
+            }
+            RankState& state = job.ranks[rank];
             if (!state.busy && !state.ready.empty())
             {
                 const TaskId id = state.ready.begin()->second;
                 state.ready.erase(state.ready.begin());
                 state.busy = true;
-                m_events.push({m_now + m_graph.tasks[id].duration, EventKind::Compute, id, 0});
+                m_events.push(
+                    {m_now + job.graph.tasks[id].duration, EventKind::Compute, job.number, id, 0});
             }
         }
         m_idle.clear();
@@ -375,7 +524,14 @@ class FluidRun
 
     // ---- flows
 
-    std::uint32_t NewFlow()
+    std::uint32_t NewFlow(const Job& job)
+    {
+        const std::uint32_t id = FreeFlow();
+        m_flows[id].job = job.number;
+        return id;
+    }
+
+    std::uint32_t FreeFlow()
     {
         if (m_freeFlows.empty())
         {
@@ -403,14 +559,22 @@ class FluidRun
         m_flowOfShare[flow.share] = id;
     }
 
-    std::uint32_t Record(const FlowRecord& record)
+    /** Keeps a record of a flow, or has the flow keep it until it can be told. */
+    void Record(Flow& flow, FlowRecord record)
     {
-        if (!m_options.recordFlows)
+        const Job& job = *m_jobs[flow.job];
+        record.job = flow.job;
+        record.iteration = job.iteration;
+        if (m_options.onFlow)
         {
-            return kNoId;
+            flow.own.push_back(record);
         }
-        m_result.flows.push_back(record);
-        return static_cast<std::uint32_t>(m_result.flows.size() - 1);
+        else if (m_options.recordFlows)
+        {
+            m_records.push_back(record);
+            const auto at = static_cast<std::uint32_t>(m_records.size() - 1);
+            flow.record = flow.records++ == 0 ? at : flow.record;
+        }
     }
 
     /**
@@ -428,13 +592,12 @@ class FluidRun
         record.hops = static_cast<std::uint32_t>(path.size());
         record.bytes = bytes;
         record.start = m_now;
-        flow.record = Record(record);
-        flow.records = 1;
+        Record(flow, record);
         if (path.empty())
         {
             const SimTime time =
                 m_options.intraRate.bps == 0 ? 0 : TxTime(bytes, m_options.intraRate);
-            m_events.push({m_now + time, EventKind::FlowDelivered, id, 0});
+            m_events.push({m_now + time, EventKind::FlowDelivered, m_flows[id].job, id, 0});
             return;
         }
         const Bytes wire = m_options.wire.OnWire(bytes);
@@ -474,13 +637,13 @@ class FluidRun
         {
             m_solveAt =
                 m_lastSolve == kNever ? m_now : std::max(m_now, m_lastSolve + m_options.quantum);
-            m_events.push({m_solveAt, EventKind::Solve, 0, 0});
+            m_events.push({m_solveAt, EventKind::Solve, 0, 0, 0});
         }
     }
 
     void Solve()
     {
-        ++m_result.solves;
+        ++m_solves;
         m_lastSolve = m_now;
         for (const MaxMin::FlowId share : m_rates.Solve())
         {
@@ -498,6 +661,7 @@ class FluidRun
             }
             m_events.push({m_now + static_cast<SimTime>(std::ceil(time - 1e-6)),
                            EventKind::FlowDrained,
+                           flow.job,
                            id,
                            flow.version});
         }
@@ -509,41 +673,48 @@ class FluidRun
         ++flow.version;
         for (const LinkUse& use : flow.uses)
         {
-            m_result.linkBytes[use.link] += flow.total * use.times;
+            m_linkBytes[use.link] += flow.total * use.times;
         }
         m_rates.Remove(flow.share);
         m_flowOfShare[flow.share] = kNoId;
-        m_events.push({m_now + flow.latency, EventKind::FlowDelivered, id, 0});
+        m_events.push({m_now + flow.latency, EventKind::FlowDelivered, m_flows[id].job, id, 0});
     }
 
     void Delivered(std::uint32_t id)
     {
-        const Flow flow = m_flows[id];
+        const Flow flow = std::move(m_flows[id]);
+        m_flows[id].own.clear();
         m_freeFlows.push_back(id);
-        for (std::uint32_t r = 0; r < flow.records && flow.record != kNoId; ++r)
+        for (std::uint32_t r = 0; r < flow.records; ++r)
         {
-            m_result.flows[flow.record + r].end = m_now;
+            m_records[flow.record + r].end = m_now;
         }
+        for (FlowRecord record : flow.own)
+        {
+            record.end = m_now;
+            m_options.onFlow(record);
+        }
+        Job& job = *m_jobs[flow.job];
         if (flow.transfer != kNoId)
         {
-            m_arrived[flow.transfer] = true;
-            const TaskId sender = m_sender[flow.transfer];
-            if (m_graph.tasks[sender].kind == TaskKind::Transfer)
+            job.arrived[flow.transfer] = true;
+            const TaskId sender = job.sender[flow.transfer];
+            if (job.graph.tasks[sender].kind == TaskKind::Transfer)
             {
-                End(sender);
+                End(job, sender);
             }
-            if (m_receiver[flow.transfer] != kNoId)
+            if (job.receiver[flow.transfer] != kNoId)
             {
-                End(m_receiver[flow.transfer]);
+                End(job, job.receiver[flow.transfer]);
             }
             return;
         }
-        CallState& call = m_calls[flow.collective];
+        CallState& call = job.calls[flow.collective];
         if (flow.member == kNoId)
         {
             if (--call.ringsLeft == 0)
             {
-                EndCall(flow.collective);
+                EndCall(job, flow.collective);
             }
             return;
         }
@@ -554,15 +725,15 @@ class FluidRun
             state.received.resize(flow.step + 1, 0);
         }
         ++state.received[flow.step];
-        Advance(flow.collective, flow.channel, flow.member);
+        Advance(job, flow.collective, flow.channel, flow.member);
     }
 
-    void SendTransfer(std::uint32_t object)
+    void SendTransfer(Job& job, std::uint32_t object)
     {
-        const TransferCall& call = m_graph.transfers[object];
-        const ServerId src = m_servers[call.src];
-        const ServerId dst = m_servers[call.dst];
-        const std::uint32_t id = NewFlow();
+        const TransferCall& call = job.graph.transfers[object];
+        const ServerId src = job.servers[call.src];
+        const ServerId dst = job.servers[call.dst];
+        const std::uint32_t id = NewFlow(job);
         m_flows[id].transfer = object;
         const Path path = src == dst ? Path{} : m_fabric.router->Route(src, dst, Mix64(1, object));
         Message(id, src, dst, path, call.bytes);
@@ -570,25 +741,25 @@ class FluidRun
 
     // ---- collectives
 
-    GroupState& Group(std::uint32_t index)
+    GroupState& Group(Job& job, std::uint32_t index)
     {
-        GroupState& group = m_groups[index];
+        GroupState& group = job.groups[index];
         if (group.servers.empty())
         {
-            for (const RankId rank : m_graph.groups[index].members)
+            for (const RankId rank : job.graph.groups[index].members)
             {
-                group.servers.push_back(m_servers[rank]);
+                group.servers.push_back(job.servers[rank]);
             }
         }
         return group;
     }
 
-    void Join(TaskId id)
+    void Join(Job& job, TaskId id)
     {
-        const Task& task = m_graph.tasks[id];
-        const CollectiveCall& call = m_graph.collectives[task.object];
-        CallState& state = m_calls[task.object];
-        const std::size_t n = m_graph.groups[call.group].members.size();
+        const Task& task = job.graph.tasks[id];
+        const CollectiveCall& call = job.graph.collectives[task.object];
+        CallState& state = job.calls[task.object];
+        const std::size_t n = job.graph.groups[call.group].members.size();
         if (state.tasks.empty())
         {
             state.tasks.assign(n, kNoId);
@@ -597,7 +768,7 @@ class FluidRun
         ++state.arrived;
         if (n == 1)
         {
-            m_events.push({m_now, EventKind::Task, id, 0});
+            m_events.push({m_now, EventKind::Task, job.number, id, 0});
             return;
         }
         const bool ring =
@@ -608,25 +779,25 @@ class FluidRun
         {
             if (state.arrived == n)
             {
-                StartRings(task.object);
+                StartRings(job, task.object);
             }
             return;
         }
-        StartProgram(task.object, task.member);
+        StartProgram(job, task.object, task.member);
     }
 
-    void EndCall(std::uint32_t object)
+    void EndCall(Job& job, std::uint32_t object)
     {
-        const std::vector<TaskId> tasks = m_calls[object].tasks;
+        const std::vector<TaskId> tasks = job.calls[object].tasks;
         for (const TaskId id : tasks)
         {
-            End(id);
+            End(job, id);
         }
     }
 
-    const std::vector<RingFlow>& Rings(std::uint32_t index)
+    const std::vector<RingFlow>& Rings(Job& job, std::uint32_t index)
     {
-        GroupState& group = Group(index);
+        GroupState& group = Group(job, index);
         if (group.ringsKnown)
         {
             return group.rings;
@@ -664,13 +835,13 @@ class FluidRun
         return group.rings;
     }
 
-    void StartRings(std::uint32_t object)
+    void StartRings(Job& job, std::uint32_t object)
     {
-        const CollectiveCall& call = m_graph.collectives[object];
-        const auto n = static_cast<std::uint32_t>(m_graph.groups[call.group].members.size());
-        const std::vector<RingFlow>& rings = Rings(call.group);
-        const std::vector<ServerId>& servers = Group(call.group).servers;
-        CallState& state = m_calls[object];
+        const CollectiveCall& call = job.graph.collectives[object];
+        const auto n = static_cast<std::uint32_t>(job.graph.groups[call.group].members.size());
+        const std::vector<RingFlow>& rings = Rings(job, call.group);
+        const std::vector<ServerId>& servers = Group(job, call.group).servers;
+        CallState& state = job.calls[object];
         state.ringsLeft = static_cast<std::uint32_t>(rings.size());
         const std::uint32_t steps = call.kind == CollectiveKind::AllReduce ? 2 * (n - 1) : n - 1;
         for (std::uint32_t r = 0; r < rings.size(); ++r)
@@ -683,11 +854,10 @@ class FluidRun
                                     ? part
                                     : PartOf(part, n, 0, call.elementBytes);
             const auto wire = static_cast<double>(m_options.wire.OnWire(chunk));
-            const std::uint32_t id = NewFlow();
+            const std::uint32_t id = NewFlow(job);
             Flow& flow = m_flows[id];
             flow.collective = object;
-            flow.records = 0;
-            for (std::uint32_t k = 0; k < n && m_options.recordFlows; ++k)
+            for (std::uint32_t k = 0; k < n && (m_options.recordFlows || m_options.onFlow); ++k)
             {
                 FlowRecord record;
                 record.collective = object;
@@ -697,14 +867,13 @@ class FluidRun
                 record.messages = steps;
                 record.bytes = chunk * steps;
                 record.start = m_now;
-                const std::uint32_t at = Record(record);
-                flow.record = flow.records++ == 0 ? at : flow.record;
+                Record(flow, record);
             }
             if (ring.uses.empty())
             {
                 const SimTime time =
                     m_options.intraRate.bps == 0 ? 0 : TxTime(chunk, m_options.intraRate) * steps;
-                m_events.push({m_now + time, EventKind::FlowDelivered, id, 0});
+                m_events.push({m_now + time, EventKind::FlowDelivered, m_flows[id].job, id, 0});
                 continue;
             }
             flow.uses = ring.uses;
@@ -716,15 +885,15 @@ class FluidRun
         }
     }
 
-    void StartProgram(std::uint32_t object, std::uint32_t member)
+    void StartProgram(Job& job, std::uint32_t object, std::uint32_t member)
     {
-        CallState& state = m_calls[object];
+        CallState& state = job.calls[object];
         if (!state.program)
         {
-            const CollectiveCall& call = m_graph.collectives[object];
+            const CollectiveCall& call = job.graph.collectives[object];
             state.context = std::make_unique<CollectiveContext>();
             state.context->call = &call;
-            state.context->servers = Group(call.group).servers;
+            state.context->servers = Group(job, call.group).servers;
             state.context->fabric = &m_fabric;
             state.program = m_choice.Build(*state.context);
             const std::size_t n = state.context->servers.size();
@@ -733,15 +902,15 @@ class FluidRun
         }
         for (std::uint32_t c = 0; c < state.program->Channels(); ++c)
         {
-            Enter(object, c, member);
-            Advance(object, c, member);
+            Enter(job, object, c, member);
+            Advance(job, object, c, member);
         }
     }
 
     /** Enters the current step of a channel: its messages go out. */
-    void Enter(std::uint32_t object, std::uint32_t channel, std::uint32_t member)
+    void Enter(Job& job, std::uint32_t object, std::uint32_t channel, std::uint32_t member)
     {
-        CallState& state = m_calls[object];
+        CallState& state = job.calls[object];
         const std::uint32_t channels = state.program->Channels();
         ChannelState& at = state.channels[std::size_t{member} * channels + channel];
         at.entered = true;
@@ -755,7 +924,7 @@ class FluidRun
         {
             const ServerId src = state.context->servers[member];
             const ServerId dst = state.context->servers[send.peer];
-            const std::uint32_t id = NewFlow();
+            const std::uint32_t id = NewFlow(job);
             Flow& flow = m_flows[id];
             flow.collective = object;
             flow.channel = channel;
@@ -772,9 +941,9 @@ class FluidRun
     }
 
     /** Leaves steps whose messages have all arrived. */
-    void Advance(std::uint32_t object, std::uint32_t channel, std::uint32_t member)
+    void Advance(Job& job, std::uint32_t object, std::uint32_t channel, std::uint32_t member)
     {
-        CallState& state = m_calls[object];
+        CallState& state = job.calls[object];
         const std::uint32_t channels = state.program->Channels();
         const std::size_t index = std::size_t{member} * channels + channel;
         if (!state.channels[index].entered)
@@ -795,61 +964,25 @@ class FluidRun
                 return;
             }
             ++at.step;
-            Enter(object, channel, member);
+            Enter(job, object, channel, member);
         }
         // This channel has ended; once.
         state.channels[index].entered = false;
         if (--state.channelsLeft[member] == 0)
         {
-            m_events.push({m_now, EventKind::Task, state.tasks[member], 0});
+            m_events.push({m_now, EventKind::Task, job.number, state.tasks[member], 0});
         }
     }
 
-    void Finish()
-    {
-        m_result.complete = true;
-        for (const SimTime end : m_result.taskEnd)
-        {
-            if (end == kNever)
-            {
-                m_result.complete = false;
-            }
-            else
-            {
-                m_result.finish = std::max(m_result.finish, end);
-            }
-        }
-        SimTime before = 0;
-        for (const TaskId id : m_graph.iterationEnds)
-        {
-            if (m_result.taskEnd[id] == kNever)
-            {
-                break;
-            }
-            m_result.iterations.push_back(m_result.taskEnd[id] - before);
-            before = m_result.taskEnd[id];
-        }
-        if (m_graph.iterationEnds.empty() && m_result.complete)
-        {
-            m_result.iterations.push_back(m_result.finish);
-        }
-    }
-
-    const TaskGraph& m_graph;
     const Fabric& m_fabric;
-    const FlowSimOptions& m_options;
-    std::vector<ServerId> m_servers;
+    FlowSimOptions m_options;
     CollectiveChoice m_defaults;
     const CollectiveChoice& m_choice;
     MaxMin m_rates;
-    std::vector<std::uint32_t> m_waiting;
-    std::vector<RankState> m_ranks;
-    std::set<RankId> m_idle; ///< ranks to look at
-    std::vector<GroupState> m_groups;
-    std::vector<CallState> m_calls;
-    std::vector<bool> m_arrived;
-    std::vector<TaskId> m_receiver;
-    std::vector<TaskId> m_sender;
+    std::vector<std::unique_ptr<Job>> m_jobs;
+    std::set<std::pair<std::uint32_t, RankId>> m_idle; ///< ranks of jobs to look at
+    std::vector<std::uint32_t> m_over;                 ///< jobs whose iteration is over
+    std::vector<std::uint32_t> m_ended; ///< jobs that are over and have not been told
     std::vector<Flow> m_flows;
     std::vector<std::uint32_t> m_freeFlows;
     std::vector<std::uint32_t> m_flowOfShare;
@@ -857,15 +990,105 @@ class FluidRun
     SimTime m_now = 0;
     SimTime m_solveAt = kNever;
     SimTime m_lastSolve = kNever;
-    FlowSimResult m_result;
+    std::vector<FlowRecord> m_records;
+    std::vector<double> m_linkBytes;
+    std::uint64_t m_solves = 0;
+    std::uint64_t m_eventCount = 0;
 };
 
-} // namespace
+FlowSimulation::FlowSimulation(const Fabric& fabric, const FlowSimOptions& options)
+    : m_engine(std::make_unique<Engine>(fabric, options))
+{
+}
+
+FlowSimulation::~FlowSimulation() = default;
+
+std::uint32_t
+FlowSimulation::Start(const TaskGraph& graph,
+                      const std::vector<ServerId>& ranksToServers,
+                      std::uint32_t iterations)
+{
+    return m_engine->Start(graph, ranksToServers, iterations);
+}
+
+std::vector<std::uint32_t>
+FlowSimulation::Run(SimTime until)
+{
+    return m_engine->Run(until);
+}
+
+SimTime
+FlowSimulation::Now() const
+{
+    return m_engine->Now();
+}
+
+bool
+FlowSimulation::Idle() const
+{
+    return m_engine->Idle();
+}
+
+const std::vector<SimTime>&
+FlowSimulation::IterationTimes(std::uint32_t job) const
+{
+    return m_engine->At(job).iterationTimes;
+}
+
+std::vector<FlowRecord>
+FlowSimulation::UnderWay() const
+{
+    return m_engine->UnderWay();
+}
+
+const std::vector<double>&
+FlowSimulation::LinkBytes() const
+{
+    return m_engine->LinkBytes();
+}
+
+std::uint64_t
+FlowSimulation::Events() const
+{
+    return m_engine->Events();
+}
 
 FlowSimResult
 SimulateFlows(const TaskGraph& graph, const Fabric& fabric, const FlowSimOptions& options)
 {
-    return FluidRun(graph, fabric, options).Run();
+    FlowSimulation simulation(fabric, options);
+    const std::uint32_t number =
+        simulation.m_engine->Start(graph, options.ranksToServers, options.iterations);
+    while (simulation.Run(options.stop).empty() && !simulation.Idle() &&
+           simulation.Now() < options.stop &&
+           (options.interrupt == nullptr || !options.interrupt->load()))
+    {
+    }
+    const FlowSimulation::Engine::Job& job = simulation.m_engine->At(number);
+    FlowSimResult result;
+    simulation.m_engine->MoveInto(result);
+    result.taskEnd = job.taskEnd;
+    result.complete = job.iteration == job.iterations;
+    for (const SimTime end : result.taskEnd)
+    {
+        result.finish = std::max(result.finish, end == kNever ? 0 : end);
+    }
+    if (options.iterations > 1 || graph.iterationEnds.empty())
+    {
+        result.iterations = job.iterationTimes;
+        return result;
+    }
+    SimTime before = 0;
+    for (const TaskId id : graph.iterationEnds)
+    {
+        if (result.taskEnd[id] == kNever)
+        {
+            break;
+        }
+        result.iterations.push_back(result.taskEnd[id] - before);
+        before = result.taskEnd[id];
+    }
+    return result;
 }
 
 } // namespace topoopt

@@ -10,6 +10,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 namespace topoopt
@@ -32,10 +34,27 @@ struct FlowWire
     [[nodiscard]] Bytes OnWire(Bytes bytes) const;
 };
 
-/** Options of SimulateFlows. */
+/** A flow of the result: a message, or what a ring moves over one of its hops in one collective. */
+struct FlowRecord
+{
+    std::uint32_t collective = kNoId; ///< index, or
+    std::uint32_t transfer = kNoId;
+    ServerId src = 0;
+    ServerId dst = 0;
+    std::uint32_t hops = 0;
+    std::uint32_t messages = 1;
+    Bytes bytes = 0; ///< payload of all messages
+    SimTime start = 0;
+    SimTime end = kNever;
+    std::uint32_t job = 0; ///< number of FlowSimulation::Start()
+    std::uint32_t iteration = 0;
+};
+
+/** Options of SimulateFlows and FlowSimulation. */
 struct FlowSimOptions
 {
     std::vector<ServerId> ranksToServers; ///< empty = ranks in blocks, ranks / servers on each
+    std::uint32_t iterations = 1;         ///< how often the graph runs, one after the other
     const CollectiveChoice* collectives = nullptr; ///< null = the defaults
     FlowWire wire;
     BitRate intraRate{200'000'000'000}; ///< between ranks of a server; no contention
@@ -49,22 +68,10 @@ struct FlowSimOptions
      */
     bool ringsAsFlows = true;
     bool recordFlows = true;
+    /** Told of each flow as it ends; nothing is kept then. */
+    std::function<void(const FlowRecord&)> onFlow;
     SimTime stop = kNever;
     const std::atomic<bool>* interrupt = nullptr; ///< looked at between events
-};
-
-/** A flow of the result: a message, or what a ring moves over one of its hops in one collective. */
-struct FlowRecord
-{
-    std::uint32_t collective = kNoId; ///< index, or
-    std::uint32_t transfer = kNoId;
-    ServerId src = 0;
-    ServerId dst = 0;
-    std::uint32_t hops = 0;
-    std::uint32_t messages = 1;
-    Bytes bytes = 0; ///< payload of all messages
-    SimTime start = 0;
-    SimTime end = kNever;
 };
 
 /** What a run of the fluid model answers. */
@@ -97,6 +104,55 @@ struct FlowSimResult
 [[nodiscard]] FlowSimResult SimulateFlows(const TaskGraph& graph,
                                           const Fabric& fabric,
                                           const FlowSimOptions& options = {});
+
+/**
+ * The same for several jobs that share the fabric and come while it runs.
+ *
+ * The caller starts jobs between calls of Run() and is told when they end, so that a scheduler decides what comes next.
+ * Events at one time go by kind, job and number; a single job behaves as in SimulateFlows(), which is made of this.
+ */
+class FlowSimulation
+{
+  public:
+    /** @param options  ranksToServers, iterations and stop do not matter */
+    FlowSimulation(const Fabric& fabric, const FlowSimOptions& options);
+    ~FlowSimulation();
+    FlowSimulation(const FlowSimulation&) = delete;
+    FlowSimulation& operator=(const FlowSimulation&) = delete;
+
+    /**
+     * Starts a job now.
+     * @param graph  finalized; must outlive this
+     * @return its number: 0, 1, ...
+     * @throws SpecError  a rank without a server
+     */
+    std::uint32_t Start(const TaskGraph& graph,
+                        const std::vector<ServerId>& ranksToServers,
+                        std::uint32_t iterations);
+
+    /**
+     * Runs until jobs end, or to @p until (kNever: until nothing is left), or until interrupted.
+     * @return the jobs that ended at Now(), which then is not after @p until
+     * @throws SpecError  a pair without a route
+     */
+    std::vector<std::uint32_t> Run(SimTime until);
+
+    [[nodiscard]] SimTime Now() const;
+    /** Nothing is left that could happen. */
+    [[nodiscard]] bool Idle() const;
+    [[nodiscard]] const std::vector<SimTime>& IterationTimes(std::uint32_t job) const;
+    /** Flows that have begun and not ended; only with FlowSimOptions::onFlow. */
+    [[nodiscard]] std::vector<FlowRecord> UnderWay() const;
+    [[nodiscard]] const std::vector<double>& LinkBytes() const;
+    [[nodiscard]] std::uint64_t Events() const;
+
+  private:
+    class Engine;
+    friend FlowSimResult SimulateFlows(const TaskGraph& graph,
+                                       const Fabric& fabric,
+                                       const FlowSimOptions& options);
+    std::unique_ptr<Engine> m_engine;
+};
 
 } // namespace topoopt
 

@@ -2,7 +2,9 @@
 #include "topoopt/core/graph-metrics.h"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
+#include <vector>
 
 namespace topoopt
 {
@@ -106,6 +108,8 @@ std::vector<double>
 AllReduceLoads(const Fabric& fabric, const Demand& demand)
 {
     std::vector<double> loads(fabric.topology.links.size());
+    // Steps that the router carries, by destination: there can be exponentially many equal paths.
+    std::map<ServerId, std::vector<double>> toward;
     for (const AllReduceDemand& group : demand.allReduces)
     {
         const std::size_t size = group.members.size();
@@ -129,16 +133,15 @@ AllReduceLoads(const Fabric& fabric, const Demand& demand)
                     continue;
                 }
                 const ServerId from = group.members[ring.order[k]];
-                const ServerId to = group.members[ring.order[(k + 1) % size]];
-                for (const auto& [path, share] : fabric.router->Paths(from, to))
-                {
-                    for (LinkId link : path)
-                    {
-                        loads[link] += share * sent;
-                    }
-                }
+                std::vector<double>& bytes = toward[group.members[ring.order[(k + 1) % size]]];
+                bytes.resize(fabric.topology.servers);
+                bytes[from] += sent;
             }
         }
+    }
+    for (const auto& [to, bytes] : toward)
+    {
+        fabric.router->AddLoads(to, bytes, loads);
     }
     return loads;
 }

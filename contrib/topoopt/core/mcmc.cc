@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 #include <utility>
 
 namespace topoopt
@@ -120,15 +119,7 @@ JointWalk(IterationEstimator& estimator,
             continue;
         }
         Demand demand = estimator.CurrentDemand();
-        Fabric own;
-        {
-            std::unique_lock<std::mutex> lock;
-            if (problem.estimate.mutex != nullptr)
-            {
-                lock = std::unique_lock<std::mutex>(*problem.estimate.mutex);
-            }
-            own = problem.topology(demand);
-        }
+        Fabric own = problem.topology(demand);
         ++result.topologies;
         estimator.SetFabric(own);
         const double ms = estimator.Run();

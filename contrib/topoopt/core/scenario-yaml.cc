@@ -28,6 +28,9 @@ constexpr std::uint32_t kMaxGpus = 4096;
 constexpr std::uint32_t kMaxIterations = 1'000'000;
 constexpr SimTime kMaxStop = 100LL * 24 * 3600 * kSecond;
 
+/** Section of the scenario, and of a fabric: there its keys are options with this prefix. */
+const std::string kReconfiguration = "reconfiguration";
+
 const std::vector<std::string> kTopKeys = {"version",
                                            "name",
                                            "seed",
@@ -38,6 +41,8 @@ const std::vector<std::string> kTopKeys = {"version",
                                            "engine",
                                            "collectives",
                                            "results",
+                                           "reconfiguration",
+                                           "failures",
                                            "iterations",
                                            "stop"};
 
@@ -326,12 +331,21 @@ ReadWorkload(const YamlValue& value, const std::string& file)
     Flattener options(file, "workload", workload.options, &workload.places);
     if (workload.kind == WorkloadKind::Jobs)
     {
-        if (main.kind != YamlKind::List || main.items.empty())
+        if (main.kind == YamlKind::Map && !main.items.empty())
+        {
+            for (std::size_t i = 0; i < main.items.size(); ++i)
+            {
+                Flattener::CheckKey(main.keys[i], mainPath);
+                options.Add(main.items[i], kindKey + "." + main.keys[i].text);
+            }
+        }
+        else if (main.kind != YamlKind::List || main.items.empty())
         {
             throw SpecError(main.place,
-                            mainPath + ": found " + main.Found() + ", expected a list of jobs");
+                            mainPath + ": found " + main.Found() +
+                                ", expected a list of jobs, or a section with a mix of them");
         }
-        for (std::size_t i = 0; i < main.items.size(); ++i)
+        for (std::size_t i = 0; main.kind == YamlKind::List && i < main.items.size(); ++i)
         {
             if (main.items[i].kind != YamlKind::Map)
             {
@@ -416,6 +430,14 @@ ReadFabric(const YamlValue& value, const std::string& path, const std::string& f
             Flattener::CheckKey(key, path);
             options.Add(value.items[i], key.text);
         }
+    }
+    // A policy alone stands for a section with nothing else.
+    const auto policy = fabric.options.find(kReconfiguration);
+    if (policy != fabric.options.end())
+    {
+        fabric.options[kReconfiguration + ".policy"] = policy->second;
+        fabric.places[kReconfiguration + ".policy"] = fabric.places[kReconfiguration];
+        fabric.options.erase(kReconfiguration);
     }
     return fabric;
 }
@@ -605,12 +627,17 @@ ReadScenario(const std::string& file, const std::vector<std::string>& overrides)
     CheckName(name != nullptr ? *name : document, "name", scenario.name);
     top.Count("seed", 0, UINT64_MAX, scenario.seed);
     top.Count("iterations", 1U, kMaxIterations, scenario.iterations);
-    top.Time("stop", 1, kMaxStop, scenario.stop);
     ReadServers(top.Require("servers", "a section with the key count"), scenario.servers);
     scenario.workload = ReadWorkload(top.Require("workload",
                                                  "a section with the key model, taskgraph, trace, "
                                                  "flows or jobs"),
                                      file);
+    if (scenario.workload.kind == WorkloadKind::Jobs)
+    {
+        // A robot takes minutes.
+        scenario.stop = kMaxStop;
+    }
+    top.Time("stop", 1, kMaxStop, scenario.stop);
     if (const YamlValue* strategy = top.Find("strategy"))
     {
         scenario.strategy = ReadStrategy(*strategy, file);
@@ -624,6 +651,34 @@ ReadScenario(const std::string& file, const std::vector<std::string>& overrides)
     if (const YamlValue* collectives = top.Find("collectives"))
     {
         scenario.collectives = ReadCollectives(*collectives);
+    }
+    if (const YamlValue* optics = top.Find("reconfiguration"))
+    {
+        Flattener options(file,
+                          "reconfiguration",
+                          scenario.reconfiguration,
+                          &scenario.reconfigurationPlaces);
+        if (optics->kind == YamlKind::Scalar)
+        {
+            options.Add(*optics, "policy");
+        }
+        else
+        {
+            const YamlSection section(*optics, "reconfiguration", {});
+            for (std::size_t i = 0; i < optics->items.size(); ++i)
+            {
+                Flattener::CheckKey(optics->keys[i], "reconfiguration");
+                options.Add(optics->items[i], optics->keys[i].text);
+            }
+        }
+    }
+    if (const YamlValue* failures = top.Find("failures"))
+    {
+        scenario.failures = ReadFailures(*failures);
+    }
+    for (const FabricSpec& fabric : scenario.fabrics)
+    {
+        static_cast<void>(ReconfigurationOf(scenario, fabric));
     }
     if (const YamlValue* results = top.Find("results"))
     {
@@ -761,6 +816,11 @@ class Writer
             }
             m_out << YAML::EndMap;
         }
+        if (!s.reconfiguration.empty())
+        {
+            m_out << YAML::Key << "reconfiguration" << YAML::Value;
+            Options(s.reconfiguration, OptionTree());
+        }
         Begin("results");
         Line("flows", s.results.flows);
         m_out << YAML::EndMap;
@@ -847,7 +907,38 @@ class Writer
 std::string
 WriteScenario(const Scenario& scenario, const std::string& directory)
 {
-    return Writer(scenario, directory).Write();
+    const std::string text = Writer(scenario, directory).Write();
+    return scenario.failures.text.empty() ? text
+                                          : text + "failures: " + scenario.failures.text + "\n";
+}
+
+ReconfigurationSpec
+ReconfigurationOf(const Scenario& scenario, const FabricSpec& fabric)
+{
+    std::map<std::string, std::string> texts = scenario.reconfiguration;
+    std::map<std::string, std::string> places = scenario.reconfigurationPlaces;
+    std::string place = places.empty() ? fabric.place : places.begin()->second;
+    const std::string prefix = kReconfiguration + ".";
+    for (const auto& [option, text] : fabric.options)
+    {
+        if (option.compare(0, prefix.size(), prefix) == 0)
+        {
+            const std::string key = option.substr(prefix.size());
+            texts[key] = text;
+            places[key] = fabric.PlaceOf(option);
+            place = fabric.place;
+        }
+    }
+    return ParseReconfiguration(texts, places, place);
+}
+
+bool
+HasOwnReconfiguration(const FabricSpec& fabric)
+{
+    const std::string prefix = kReconfiguration + ".";
+    return std::any_of(fabric.options.begin(), fabric.options.end(), [&](const auto& option) {
+        return option.first.compare(0, prefix.size(), prefix) == 0;
+    });
 }
 
 } // namespace topoopt

@@ -3,6 +3,7 @@
 #define TOPOOPT_CORE_SCENARIO_H
 
 #include "topoopt/core/fabric.h"
+#include "topoopt/core/optics-spec.h"
 #include "topoopt/core/units.h"
 
 #include <cstdint>
@@ -73,6 +74,9 @@ struct Scenario
     EngineSpec engine;
     std::map<std::string, std::string> collectives; ///< kind -> algorithm
     ResultSpec results;
+    std::map<std::string, std::string> reconfiguration;       ///< keys for all fabrics, as texts
+    std::map<std::string, std::string> reconfigurationPlaces; ///< of each key
+    FailurePlan failures;
     std::uint32_t iterations = 1;
     SimTime stop = 10 * kSecond;
 };
@@ -99,6 +103,13 @@ struct Scenario
  */
 [[nodiscard]] std::string WriteScenario(const Scenario& scenario,
                                         const std::string& directory = "");
+
+/** What changes the circuits of a fabric of the scenario. @throws SpecError as ParseReconfiguration() */
+[[nodiscard]] ReconfigurationSpec ReconfigurationOf(const Scenario& scenario,
+                                                    const FabricSpec& fabric);
+
+/** Whether a fabric has a `reconfiguration:` of its own. */
+[[nodiscard]] bool HasOwnReconfiguration(const FabricSpec& fabric);
 
 struct YamlValue;
 

@@ -63,6 +63,11 @@ FabricKinds()
          "two tiers of switches, ECMP per flow, one NIC per server",
          {"delay", "rate", "servers_per_leaf", "spines", "uplink_rate"},
          &BuildLeafSpine},
+        {"ocs-reconfig",
+         "optical circuit switch that starts as a random regular graph; see reconfiguration:",
+         {"delay", "k", "parallel", "rate", "routing"},
+         &BuildExpander,
+         Optics::CircuitSwitch},
         {"oversubscribed-fat-tree",
          "Fat-tree with ratio:1 fewer uplinks at its edge, one NIC per server",
          {"delay", "k", "rate", "ratio"},
@@ -104,8 +109,8 @@ FabricKinds()
     return kinds;
 }
 
-Fabric
-BuildFabric(const FabricSpec& spec, const FabricContext& context)
+const FabricKind&
+FindFabricKind(const FabricSpec& spec)
 {
     const std::string place = spec.place.empty() ? "fabric" : spec.place;
     const std::vector<FabricKind>& kinds = FabricKinds();
@@ -124,11 +129,20 @@ BuildFabric(const FabricSpec& spec, const FabricContext& context)
     const std::vector<std::string> known(kind->options.begin(), kind->options.end());
     for (const auto& [key, value] : spec.options)
     {
-        if (std::find(known.begin(), known.end(), key) == known.end())
+        // What changes a fabric during a run is not the builder's business.
+        if (key.rfind("reconfiguration.", 0) != 0 &&
+            std::find(known.begin(), known.end(), key) == known.end())
         {
             throw SpecError(place, spec.kind + " option: " + NoSuch(key, known));
         }
     }
+    return *kind;
+}
+
+Fabric
+BuildFabric(const FabricSpec& spec, const FabricContext& context)
+{
+    const FabricKind& kind = FindFabricKind(spec);
     const FabricOptions options(spec);
     constexpr std::uint32_t kMostServers = 1U << 16;
     constexpr std::uint32_t kMostNics = 256;
@@ -144,7 +158,7 @@ BuildFabric(const FabricSpec& spec, const FabricContext& context)
                             std::to_string(context.servers.nics),
                             "1.." + std::to_string(kMostNics));
     }
-    return kind->build(spec, context);
+    return kind.build(spec, context);
 }
 
 } // namespace topoopt

@@ -43,6 +43,9 @@ struct FabricKind
 /** All fabrics, sorted by name. Adding one: a file in topologies/, its declaration and its entry here. */
 [[nodiscard]] const std::vector<FabricKind>& FabricKinds();
 
+/** The table entry of @p spec, whose options it knows all. @throws SpecError with a suggestion */
+[[nodiscard]] const FabricKind& FindFabricKind(const FabricSpec& spec);
+
 /**
  * Builds the fabric that @p spec names.
  * @throws SpecError: unknown kind or option (with a suggestion), a value that does not fit

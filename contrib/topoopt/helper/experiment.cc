@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/experiment.h"
 
+#include "ns3/cluster-run.h"
 #include "ns3/flexnet-run.h"
+#include "ns3/network-changes.h"
 #include "ns3/packet-network.h"
 #include "topoopt/core/collectives.h"
 #include "topoopt/core/cost.h"
@@ -119,10 +121,14 @@ HeadOf(const Experiment& experiment, const Fabric& fabric)
 
 /** Payload that the fabric would carry, collectives expanded as they will run. */
 Bytes
-MovedBytes(const Experiment& experiment, const Fabric& fabric, Bytes& packetHops)
+MovedBytes(const Experiment& experiment,
+           const Workload& workload,
+           const std::vector<ServerId>& placement,
+           const Fabric& fabric,
+           Bytes& packetHops)
 {
     const CollectiveChoice choice(experiment.scenario.collectives);
-    const TaskGraph& graph = experiment.workload.graph;
+    const TaskGraph& graph = workload.graph;
     const Bytes payload = experiment.scenario.engine.mtu - kHeaderBytes;
     Bytes moved = 0;
     packetHops = 0;
@@ -147,7 +153,7 @@ MovedBytes(const Experiment& experiment, const Fabric& fabric, Bytes& packetHops
         std::vector<ServerId> servers;
         for (RankId rank : members)
         {
-            servers.push_back(experiment.workload.placement[rank]);
+            servers.push_back(placement[rank]);
         }
         const auto program = choice.Build({&call, servers, &fabric});
         for (std::uint32_t channel = 0; channel < program->Channels(); ++channel)
@@ -168,12 +174,119 @@ MovedBytes(const Experiment& experiment, const Fabric& fabric, Bytes& packetHops
     }
     for (const TransferCall& call : graph.transfers)
     {
-        add(experiment.workload.placement[call.src],
-            experiment.workload.placement[call.dst],
-            call.bytes,
-            nullptr);
+        add(placement[call.src], placement[call.dst], call.bytes, nullptr);
     }
     return moved;
+}
+
+/** Mean of iteration times, 0 if there is none. */
+double
+MeanOf(const std::vector<SimTime>& times)
+{
+    double sum = 0;
+    for (SimTime time : times)
+    {
+        sum += static_cast<double>(time);
+    }
+    return times.empty() ? 0 : sum / static_cast<double>(times.size());
+}
+
+/** Mean iteration over that of the same run without failures; 0 = unknown. */
+double
+SlowdownOf(const RunSummary& run)
+{
+    const double unfailed = MeanOf(run.unfailedTimes);
+    return unfailed > 0 ? MeanOf(run.iterationTimes) / unfailed : 0;
+}
+
+/** Lines below the table on what changed during the runs. */
+void
+PrintChanges(const ExperimentResult& result, std::ostream& out)
+{
+    for (const RunSummary& run : result.runs)
+    {
+        if (!run.policy.empty())
+        {
+            out << run.fabric << ": " << run.policy << " changed circuits "
+                << run.reconfiguration.changes << " times, "
+                << Readable(run.reconfiguration.changing) << " in all; servers held back for "
+                << Readable(run.reconfiguration.held) << "\n";
+        }
+        for (const FailureReport& failure : run.failures)
+        {
+            out << run.fabric << ": " << failure.kind << ": " << failure.what;
+            if (failure.applies)
+            {
+                out << " at " << Readable(failure.at) << " hit " << failure.hit << " messages";
+                if (failure.recovered != kNever && failure.hit > 0)
+                {
+                    out << ", the last arrived " << Readable(failure.recovered - failure.at)
+                        << " later";
+                }
+                out << (failure.repaired == kNever
+                            ? ", not repaired"
+                            : ", repaired after " + Readable(failure.repaired - failure.at));
+            }
+            out << "\n";
+        }
+        if (SlowdownOf(run) > 0)
+        {
+            out << run.fabric << ": iterations take " << Fixed(SlowdownOf(run), 3)
+                << " of the time without failures\n";
+        }
+    }
+}
+
+/** @p time, or null if it never came. */
+nlohmann::ordered_json
+TimeOrNull(SimTime time)
+{
+    return time == kNever ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(time);
+}
+
+/** What summary.json says of a run in which links went dark or failed. */
+void
+AddChanges(const RunSummary& run, nlohmann::ordered_json& entry)
+{
+    if (!run.changed)
+    {
+        return;
+    }
+    entry["drops_by_cause"] = {{"buffer", run.drops - run.lostDark - run.lostDown},
+                               {"dark", run.lostDark},
+                               {"down", run.lostDown}};
+    if (!run.policy.empty())
+    {
+        entry["reconfiguration"] = {{"policy", run.policy},
+                                    {"asked", run.reconfiguration.asked},
+                                    {"changes", run.reconfiguration.changes},
+                                    {"circuits", run.reconfiguration.circuits},
+                                    {"held_ps", run.reconfiguration.held},
+                                    {"changing_ps", run.reconfiguration.changing}};
+    }
+    if (!run.failures.empty())
+    {
+        entry["failures"] = nlohmann::ordered_json::array();
+        for (const FailureReport& failure : run.failures)
+        {
+            entry["failures"].push_back(
+                {{"kind", failure.kind},
+                 {"what", failure.what},
+                 {"applies", failure.applies},
+                 {"at_ps", TimeOrNull(failure.at)},
+                 {"detected_ps", TimeOrNull(failure.detected)},
+                 {"repaired_ps", TimeOrNull(failure.repaired)},
+                 {"messages_hit", failure.hit},
+                 {"recovery_ps",
+                  TimeOrNull(failure.recovered == kNever ? kNever
+                                                         : failure.recovered - failure.at)}});
+        }
+    }
+    if (!run.unfailedTimes.empty())
+    {
+        entry["unfailed_iteration_time_ps"] = run.unfailedTimes;
+        entry["slowdown_by_failures"] = SlowdownOf(run);
+    }
 }
 
 /** Which server each rank is on, who has none, and how much computation there is: 0 must be visible. */
@@ -220,6 +333,75 @@ WorkloadOf(const Scenario& scenario, TaskGraph graph)
     return workload;
 }
 
+/** What `topoopt check` says of a shared cluster. */
+void
+PrintClusterCheck(const Experiment& experiment, std::ostream& out)
+{
+    const ClusterWorkload& cluster = *experiment.cluster;
+    constexpr std::size_t kMostLines = 100;
+    out << "workload   " << cluster.jobs.size() << " jobs of " << cluster.kinds.size()
+        << " kind(s) on " << experiment.scenario.servers.count << " servers, queue "
+        << QueueRuleNames()[static_cast<std::size_t>(cluster.spec.queue)] << ", placement "
+        << ServerChoiceNames()[static_cast<std::size_t>(cluster.spec.placement)] << "\n"
+        << DescribeJobs(cluster, kMostLines);
+    for (const ClusterFabric& fabric : experiment.clusterFabrics)
+    {
+        // Bytes and hops of an iteration of each kind, on the first servers that hold it.
+        std::vector<Bytes> moved(cluster.kinds.size(), 0);
+        std::vector<Bytes> hops(cluster.kinds.size(), 0);
+        ServerId first = 0;
+        const auto count = [&](std::uint32_t number) {
+            const LoadedKind& kind = cluster.kinds[number];
+            std::vector<ServerId> placement = kind.workload.placement;
+            for (ServerId& server : placement)
+            {
+                server += first;
+            }
+            moved[number] =
+                MovedBytes(experiment, kind.workload, placement, fabric.fabric, hops[number]);
+            first += fabric.sharded ? kind.spec.servers : 0;
+        };
+        Bytes allMoved = 0;
+        Bytes allHops = 0;
+        if (fabric.sharded)
+        {
+            std::uint64_t circuits = 0;
+            for (const std::uint32_t job : fabric.members)
+            {
+                const std::uint32_t number = cluster.jobs[job].kind;
+                count(number);
+                allMoved += moved[number];
+                allHops += hops[number];
+            }
+            for (const ClusterEntry& job : cluster.jobs)
+            {
+                circuits += fabric.circuits[job.kind];
+            }
+            out << "fabric     " << fabric.fabric.name << ": " << fabric.members.size()
+                << " shard(s) simulated for an iteration each, " << circuits
+                << " circuits to patch in " << FormatTime(fabric.panel.move) << " each, look-ahead "
+                << (fabric.panel.lookAhead ? "on" : "off") << ", ";
+        }
+        else
+        {
+            for (std::uint32_t number = 0; number < cluster.kinds.size(); ++number)
+            {
+                count(number);
+            }
+            for (const ClusterEntry& job : cluster.jobs)
+            {
+                allMoved += moved[job.kind] * job.iterations;
+                allHops += hops[job.kind] * job.iterations;
+            }
+            out << "fabric     " << fabric.fabric.name << ": shared by all jobs, "
+                << fabric.fabric.topology.NodeCount() << " nodes, "
+                << fabric.fabric.topology.links.size() << " links, ";
+        }
+        out << allMoved << " B to move, about " << allHops << " data packet-hops, "
+            << Fixed(static_cast<double>(allHops) * 1.5e-7, 1) << " s on packets without trains\n";
+    }
+}
+
 } // namespace
 
 Experiment
@@ -229,7 +411,23 @@ Prepare(const Scenario& scenario)
     experiment.scenario = scenario;
     (void)FindTransport(scenario.engine.transport, scenario.file + ": engine.transport");
     (void)CollectiveChoice(scenario.collectives);
-    experiment.workload = LoadWorkload(experiment.scenario);
+    const bool jobs = scenario.workload.kind == WorkloadKind::Jobs;
+    if (jobs)
+    {
+        auto cluster = std::make_shared<ClusterWorkload>(LoadCluster(scenario));
+        for (const LoadedKind& kind : cluster->kinds)
+        {
+            for (const std::string& warning : kind.workload.graph.warnings)
+            {
+                experiment.workload.graph.warnings.push_back(kind.spec.name + ": " + warning);
+            }
+        }
+        experiment.cluster = std::move(cluster);
+    }
+    else
+    {
+        experiment.workload = LoadWorkload(experiment.scenario);
+    }
     FabricContext context;
     context.servers = experiment.scenario.servers;
     context.seed = scenario.seed;
@@ -256,6 +454,16 @@ Prepare(const Scenario& scenario)
             "workload: found neither task graph nor model, expected `taskgraph: FILE` or "
             "`model: NAME` with `compat: flexnet`");
     }
+    const bool failing = !scenario.failures.events.empty();
+    if (failing && (compat || jobs || scenario.engine.fidelity != "packet"))
+    {
+        throw SpecError(scenario.failures.events[0].place,
+                        "failures: found them with " +
+                            (compat ? std::string("compat: flexnet")
+                             : jobs ? std::string("a shared cluster")
+                                    : "fidelity: " + scenario.engine.fidelity) +
+                            ", expected one job on fidelity: packet without compat");
+    }
     for (const FabricSpec& spec : scenario.fabrics)
     {
         Fabric fabric;
@@ -269,6 +477,12 @@ Prepare(const Scenario& scenario)
             fabric.kind = spec.kind;
             fabric.name = spec.name.empty() ? spec.kind : spec.name;
         }
+        else if (jobs)
+        {
+            experiment.clusterFabrics.push_back(
+                BuildClusterFabric(spec, scenario, *experiment.cluster));
+            fabric = experiment.clusterFabrics.back().fabric;
+        }
         else
         {
             fabric = BuildFabric(spec, context);
@@ -279,6 +493,13 @@ Prepare(const Scenario& scenario)
                             "fabrics: found two named \"" + fabric.name +
                                 "\", expected distinct names (give one a `name:`)");
         }
+        if (jobs && ReconfigurationOf(scenario, spec).policy != "static")
+        {
+            throw SpecError(spec.place,
+                            spec.kind + ".reconfiguration: found a policy with a shared cluster, "
+                                        "expected one job (the panel of a cluster is `panel:`)");
+        }
+        CheckChanges(scenario, spec, fabric);
         experiment.fabrics.push_back(std::move(fabric));
     }
     return experiment;
@@ -292,6 +513,7 @@ PacketMilliseconds(const Scenario& scenario,
 {
     Scenario packets = scenario;
     packets.engine.fidelity = "packet";
+    packets.failures.events.clear();
     packets.results.flows = "none";
     packets.stop = kPlanStop;
     const Workload workload = WorkloadOf(packets, graph);
@@ -338,8 +560,17 @@ PrintCheck(const Experiment& experiment, std::ostream& out)
 {
     const TaskGraph& graph = experiment.workload.graph;
     out << "scenario   " << experiment.scenario.name << ", seed " << experiment.scenario.seed
-        << "\n"
-        << "workload   " << graph.ranks << " ranks on " << experiment.scenario.servers.count
+        << "\n";
+    if (experiment.cluster != nullptr)
+    {
+        for (const std::string& warning : graph.warnings)
+        {
+            out << "warning    " << warning << "\n";
+        }
+        PrintClusterCheck(experiment, out);
+        return;
+    }
+    out << "workload   " << graph.ranks << " ranks on " << experiment.scenario.servers.count
         << " servers, " << graph.tasks.size() << " tasks, " << graph.collectives.size()
         << " collectives, " << graph.transfers.size() << " messages, "
         << experiment.workload.repeats << " iteration(s)\n";
@@ -360,7 +591,11 @@ PrintCheck(const Experiment& experiment, std::ostream& out)
             continue;
         }
         Bytes packetHops = 0;
-        const Bytes moved = MovedBytes(experiment, fabric, packetHops);
+        const Bytes moved = MovedBytes(experiment,
+                                       experiment.workload,
+                                       experiment.workload.placement,
+                                       fabric,
+                                       packetHops);
         packetHops *= experiment.workload.repeats;
         // A packet-hop of the engine costs about 0.15 us; see the benchmark in tests/perf.
         out << "fabric     " << fabric.name << ": " << fabric.topology.NodeCount() << " nodes, "
@@ -425,17 +660,40 @@ RunExperiment(const Experiment& experiment,
             result.runs.push_back(
                 RunFlexNetOnFabric(scenario, experiment.workload, spec, fabric, options));
         }
+        else if (experiment.cluster != nullptr)
+        {
+            result.runs.push_back(RunClusterOnFabric(scenario,
+                                                     *experiment.cluster,
+                                                     experiment.clusterFabrics[result.runs.size()],
+                                                     options));
+        }
         else if (scenario.engine.fidelity == "flow")
         {
             result.runs.push_back(RunFluidOnFabric(scenario, experiment.workload, fabric, options));
         }
         else
         {
+            std::vector<SimTime> unfailed;
+            if (!scenario.failures.events.empty())
+            {
+                RunOptions without = options;
+                without.directory.clear();
+                without.failures = false;
+                unfailed =
+                    RunOnFabric(scenario, experiment.workload, fabric, without).iterationTimes;
+            }
             result.runs.push_back(RunOnFabric(scenario, experiment.workload, fabric, options));
+            result.runs.back().unfailedTimes = unfailed;
         }
         if (prices && fabric.router != nullptr)
         {
-            result.runs.back().costUsd = BillOf(fabric, *prices).total;
+            const std::size_t run = result.runs.size() - 1;
+            // Shards come and go; the panel has a port for every NIC of every server.
+            const bool sharded =
+                experiment.cluster != nullptr && experiment.clusterFabrics[run].sharded;
+            result.runs.back().costUsd =
+                sharded ? BillOf(DirectPorts(scenario.servers, Optics::PatchPanel), *prices).total
+                        : BillOf(fabric, *prices).total;
         }
     }
     result.interrupted = interrupt != nullptr && interrupt->load();
@@ -446,9 +704,78 @@ RunExperiment(const Experiment& experiment,
     return result;
 }
 
+namespace
+{
+
+/** Columns as wide as they need to be, the first to the left. */
+void
+PrintRows(const std::vector<std::vector<std::string>>& rows, std::ostream& out)
+{
+    std::vector<std::size_t> widths(rows[0].size());
+    for (const auto& row : rows)
+    {
+        for (std::size_t c = 0; c < row.size(); ++c)
+        {
+            widths[c] = std::max(widths[c], row[c].size());
+        }
+    }
+    for (const auto& row : rows)
+    {
+        for (std::size_t c = 0; c < row.size(); ++c)
+        {
+            const std::string pad(widths[c] - row[c].size(), ' ');
+            out << (c == 0 ? row[c] + pad : "  " + pad + row[c]);
+        }
+        out << "\n";
+    }
+}
+
+/** The table of a shared cluster. */
+void
+PrintClusterTable(const ExperimentResult& result, std::ostream& out)
+{
+    std::vector<std::vector<std::string>> rows{{"fabric",
+                                                "jobs",
+                                                "iteration",
+                                                "p50",
+                                                "p99",
+                                                "queueing",
+                                                "patching",
+                                                "hidden",
+                                                "utilisation",
+                                                "fragmentation",
+                                                "wall"}};
+    for (const RunSummary& run : result.runs)
+    {
+        const ClusterSummary& cluster = *run.cluster;
+        rows.push_back(
+            {run.fabric,
+             cluster.finished == cluster.jobs
+                 ? std::to_string(cluster.jobs)
+                 : std::to_string(cluster.finished) + " of " + std::to_string(cluster.jobs),
+             Readable(cluster.iterationMean),
+             Readable(cluster.iterationP50),
+             Readable(cluster.iterationP99),
+             Readable(cluster.queueingMean),
+             Readable(cluster.patchingMean),
+             Readable(cluster.hiddenMean),
+             Fixed(cluster.utilisation, 3),
+             Fixed(cluster.fragmentation, 3),
+             Fixed(run.setupSeconds + run.runSeconds, 2) + " s"});
+    }
+    PrintRows(rows, out);
+}
+
+} // namespace
+
 void
 PrintTable(const ExperimentResult& result, std::ostream& out)
 {
+    if (!result.runs.empty() && result.runs[0].cluster)
+    {
+        PrintClusterTable(result, out);
+        return;
+    }
     std::vector<std::vector<std::string>> rows{{"fabric",
                                                 "iteration",
                                                 "FCT p50",
@@ -483,23 +810,8 @@ PrintTable(const ExperimentResult& result, std::ostream& out)
                         std::to_string(run.packetHops),
                         Fixed(run.setupSeconds + run.runSeconds, 2) + " s"});
     }
-    std::vector<std::size_t> widths(rows[0].size());
-    for (const auto& row : rows)
-    {
-        for (std::size_t c = 0; c < row.size(); ++c)
-        {
-            widths[c] = std::max(widths[c], row[c].size());
-        }
-    }
-    for (const auto& row : rows)
-    {
-        for (std::size_t c = 0; c < row.size(); ++c)
-        {
-            const std::string pad(widths[c] - row[c].size(), ' ');
-            out << (c == 0 ? row[c] + pad : "  " + pad + row[c]);
-        }
-        out << "\n";
-    }
+    PrintRows(rows, out);
+    PrintChanges(result, out);
 }
 
 std::string
@@ -543,8 +855,29 @@ SummaryJson(const Experiment& experiment, const ExperimentResult& result)
             entry["cost_usd"] = run.costUsd;
         }
         entry["fingerprint"] = Hex(run.fingerprint);
+        AddChanges(run, entry);
         entry["violations"] = run.violations;
         entry["waiting"] = run.waiting;
+        if (run.cluster)
+        {
+            const ClusterSummary& cluster = *run.cluster;
+            entry["jobs"] = cluster.jobs;
+            entry["jobs_finished"] = cluster.finished;
+            entry["jobs_overtook"] = cluster.overtook;
+            entry["makespan_ps"] = cluster.makespan;
+            entry["waiting_mean_ps"] = cluster.waitingMean;
+            entry["queueing_mean_ps"] = cluster.queueingMean;
+            entry["queueing_max_ps"] = cluster.queueingMax;
+            entry["patching_mean_ps"] = cluster.patchingMean;
+            entry["hidden_patching_mean_ps"] = cluster.hiddenMean;
+            entry["iteration_mean_ps"] = cluster.iterationMean;
+            entry["iteration_p50_ps"] = cluster.iterationP50;
+            entry["iteration_p99_ps"] = cluster.iterationP99;
+            entry["utilisation"] = cluster.utilisation;
+            entry["occupation"] = cluster.occupation;
+            entry["fragmentation"] = cluster.fragmentation;
+            entry["fragmented_wait_ps"] = cluster.fragmentedWait;
+        }
         json["runs"].push_back(std::move(entry));
     }
     return json.dump(2) + "\n";

@@ -2,11 +2,13 @@
 #ifndef TOPOOPT_EXPERIMENT_H
 #define TOPOOPT_EXPERIMENT_H
 
+#include "ns3/cluster-workload.h"
 #include "ns3/fabric-run.h"
 #include "topoopt/core/scenario.h"
 
 #include <atomic>
 #include <iosfwd>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,9 @@ struct Experiment
     std::string planText; ///< the plan that is run, as YAML; "" = the scenario itself is run
     std::vector<Fabric>
         fabrics; ///< of scenario.fabrics, with distinct names; only named under compat
+    std::shared_ptr<const ClusterWorkload>
+        cluster;                               ///< `workload: {jobs: ...}`; workload is empty then
+    std::vector<ClusterFabric> clusterFabrics; ///< of a cluster, like fabrics
 };
 
 /**

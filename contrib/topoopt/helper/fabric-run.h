@@ -2,11 +2,13 @@
 #ifndef TOPOOPT_FABRIC_RUN_H
 #define TOPOOPT_FABRIC_RUN_H
 
+#include "ns3/change-reports.h"
 #include "ns3/percentiles.h"
 #include "ns3/workload.h"
 #include "topoopt/core/scenario.h"
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +27,27 @@ inline constexpr const char* kLinkColumns =
 
 /** Highest resident memory of this process so far. */
 [[nodiscard]] std::uint64_t PeakRssBytes();
+
+/** What a shared cluster adds to a run; the means are over jobs that have ended, each counting the same. */
+struct ClusterSummary
+{
+    std::uint64_t jobs = 0;
+    std::uint64_t finished = 0;
+    std::uint64_t overtook = 0; ///< started before a job that had arrived earlier
+    SimTime makespan = 0;       ///< first arrival to last end
+    SimTime waitingMean = 0;    ///< arrival to start
+    SimTime queueingMean = 0;   ///< the part of it for servers and for the robot's other work
+    SimTime queueingMax = 0;
+    SimTime patchingMean = 0; ///< work of the robot
+    SimTime hiddenMean = 0;   ///< the part of it behind other jobs
+    SimTime iterationMean = 0;
+    SimTime iterationP50 = 0; ///< over all iterations, those of a job weighing 1 together
+    SimTime iterationP99 = 0;
+    double utilisation = 0;
+    double occupation = 0; ///< the same with servers that wait for robot or switches
+    double fragmentation = 0;
+    SimTime fragmentedWait = 0;
+};
 
 /** What is left of a run when its tables are written; one element of summary.json's `runs`. */
 struct RunSummary
@@ -55,6 +78,15 @@ struct RunSummary
     bool stalled = false;                ///< nothing moved any more
     std::vector<std::string> violations; ///< of the physics check
     std::vector<std::string> waiting;    ///< if not complete: who waits for what
+    std::optional<ClusterSummary> cluster;
+    bool changed = false;       ///< links could go dark or fail, by plan or by failure
+    std::uint64_t lostDark = 0; ///< packets; of the drops
+    std::uint64_t lostDown = 0;
+    std::string policy; ///< that changed circuits; "" = none
+    ReconfigurationReport reconfiguration;
+    std::vector<FailureReport> failures;
+    std::vector<SimTime>
+        unfailedTimes; ///< iterations of the same run without failures, if there were any
 };
 
 /** How a run behaves towards its surroundings. */
@@ -64,6 +96,7 @@ struct RunOptions
     bool progress = false; ///< a line on stderr, rewritten a few times per second
     const std::atomic<bool>* interrupt = nullptr;
     std::vector<std::pair<std::string, std::string>> head; ///< `# key=value` lines of every table
+    bool failures = true;                                  ///< false: as if the scenario had none
 };
 
 /**

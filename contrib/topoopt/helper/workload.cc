@@ -127,8 +127,8 @@ LoadWorkload(Scenario& scenario)
     case WorkloadKind::Jobs:
         throw SpecError(
             scenario.workload.place,
-            "workload.jobs: found a list of jobs, expected one job: model, taskgraph, trace or "
-            "flows");
+            "workload.jobs: found jobs of a shared cluster, expected one job: model, taskgraph, "
+            "trace or flows");
     }
     workload.repeats = scenario.iterations;
     workload.demand = Widen(DemandOf(workload.graph, workload.placement), scenario.servers.count);

@@ -153,6 +153,11 @@ TaskExecutor::BeginTask(TaskId id)
         }
         break;
     case TaskKind::Collective:
+        if (m_config.gate != nullptr && !m_config.gate->MayBegin(task.object, m_iteration))
+        {
+            m_kept.push_back(id);
+            break;
+        }
         BeginMember(id);
         break;
     case TaskKind::Send:
@@ -183,6 +188,18 @@ TaskExecutor::BeginTask(TaskId id)
         }
         break;
     }
+}
+
+void
+TaskExecutor::PassGate()
+{
+    std::vector<TaskId> kept;
+    kept.swap(m_kept);
+    for (TaskId id : kept)
+    {
+        BeginTask(id);
+    }
+    RunReady();
 }
 
 void
@@ -262,6 +279,12 @@ TaskExecutor::RouteOf(ServerId src,
                       const Path* path,
                       std::uint32_t& serverHops)
 {
+    if (m_config.routes != nullptr)
+    {
+        const RouteAnswer answer = m_config.routes->RouteFor(src, dst, flowKey, path);
+        serverHops = answer.serverHops;
+        return answer.route;
+    }
     const auto countServerHops = [this](const Path& links) {
         return static_cast<std::uint32_t>(
             std::count_if(links.begin(), links.end(), [this](LinkId l) {
@@ -402,7 +425,7 @@ TaskExecutor::EnterSteps(Instance& instance, std::uint32_t channel, std::uint32_
             if (message.src != message.dst)
             {
                 // Like a queue pair: all messages of a pair in one group and channel take one way.
-                if (place.peer != send.peer)
+                if (place.peer != send.peer || m_config.routes != nullptr)
                 {
                     place.peer = send.peer;
                     place.route = RouteOf(message.src,
@@ -583,6 +606,10 @@ TaskExecutor::DescribeWaiting(std::size_t limit) const
             const TransferCall& call = m_graph.transfers[task.object];
             line += " waits for " + std::to_string(call.bytes) + " B from rank " +
                     std::to_string(call.src) + " to rank " + std::to_string(call.dst);
+        }
+        else if (task.kind == TaskKind::Collective && m_instances[task.object] == nullptr)
+        {
+            line += " waits for circuits to be changed";
         }
         else if (task.kind == TaskKind::Collective)
         {

@@ -58,6 +58,36 @@ class ExecutionObserver
     virtual void TaskFinished(const TaskRecord& record) = 0;
 };
 
+/** A way that a message is to take. */
+struct RouteAnswer
+{
+    std::uint32_t route = kParked; ///< of MessageNetwork::AddRoute(); kParked: there is no way now
+    std::uint32_t serverHops = 0;  ///< links that begin at a server
+};
+
+/** Answers which way messages go where that changes during a run. Asked for every message. */
+class RouteSource
+{
+  public:
+    virtual ~RouteSource() = default;
+
+    /** @param path what the collective would take; null = whatever way the fabric has */
+    [[nodiscard]] virtual RouteAnswer RouteFor(ServerId src,
+                                               ServerId dst,
+                                               std::uint64_t flowKey,
+                                               const Path* path) = 0;
+};
+
+/** May make collectives wait for something. */
+class CollectiveGate
+{
+  public:
+    virtual ~CollectiveGate() = default;
+
+    /** Whether a member may begin now; if not, it does at TaskExecutor::PassGate(). */
+    [[nodiscard]] virtual bool MayBegin(std::uint32_t collective, std::uint32_t iteration) = 0;
+};
+
 /** Parameters of a TaskExecutor. */
 struct ExecutorConfig
 {
@@ -67,6 +97,8 @@ struct ExecutorConfig
     std::vector<ServerId> placement; ///< server of each rank
     std::uint32_t iterations = 1;
     std::uint64_t seed = 1;
+    RouteSource* routes = nullptr;  ///< null: the fabric's router, each way asked for once
+    CollectiveGate* gate = nullptr; ///< null: nothing waits
 };
 
 /**
@@ -86,6 +118,9 @@ class TaskExecutor final : public NetworkListener
 
     /** Starts everything that waits for nothing; call once, before MessageNetwork::Start(). */
     void Begin();
+
+    /** Begins what the gate has kept back, if it lets it pass now. */
+    void PassGate();
 
     [[nodiscard]] bool Done() const
     {
@@ -157,6 +192,7 @@ class TaskExecutor final : public NetworkListener
     std::vector<State> m_states;
     std::vector<SimTime> m_starts;
     std::deque<TaskId> m_ready;
+    std::vector<TaskId> m_kept;    ///< begun, kept back by the gate
     std::vector<bool> m_computing; ///< by rank
     std::vector<std::deque<TaskId>> m_computeQueues;
     std::vector<std::unique_ptr<Instance>> m_instances; ///< by collective; null = not under way

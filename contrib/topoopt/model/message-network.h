@@ -14,13 +14,16 @@
 namespace topoopt
 {
 
+/** Instead of a route: the message waits at its source until Reroute() gives it one. */
+inline constexpr std::uint32_t kParked = kNoId;
+
 /** What an executor asks a network to carry. */
 struct Message
 {
     ServerId src = 0;
     ServerId dst = 0;
     Bytes bytes = 0;          ///< payload; 0 = a message that only synchronises
-    std::uint32_t route = 0;  ///< what AddRoute() answered; ignored when src == dst
+    std::uint32_t route = 0;  ///< what AddRoute() answered, or kParked; ignored when src == dst
     std::uint64_t cookie = 0; ///< the executor's own
 };
 
@@ -53,12 +56,20 @@ class NetworkListener
     virtual void Due(std::uint64_t cookie) = 0;
 };
 
+/** Whether light passes a link. */
+enum class LinkState : std::uint8_t
+{
+    Up,
+    Dark, ///< by plan: its circuit is being changed, or there is none
+    Down  ///< by failure
+};
+
 /** What one link has carried. */
 struct LinkCounters
 {
     std::uint64_t packets = 0; ///< put on the link: data and acknowledgements
     Bytes bytes = 0;           ///< on the wire, all headers, preamble and gap
-    std::uint64_t drops = 0;
+    std::uint64_t drops = 0;   ///< for all causes
     std::uint64_t marks = 0;
     SimTime busy = 0;
     SimTime maxBacklog =
@@ -75,7 +86,9 @@ struct NetworkTotals
     Bytes localBytes = 0;     ///< payload inside servers
     Bytes wireBytes = 0;      ///< sum over links
     std::uint64_t packetHops = 0;
-    std::uint64_t drops = 0;
+    std::uint64_t drops = 0;    ///< for all causes: full buffers, and the next two
+    std::uint64_t lostDark = 0; ///< on links that were Dark or turned so
+    std::uint64_t lostDown = 0; ///< on links that were Down or turned so
     std::uint64_t retransmits = 0;
     std::uint64_t events = 0; ///< of the engine's own queue
 };

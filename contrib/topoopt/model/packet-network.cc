@@ -32,10 +32,11 @@ constexpr std::uint32_t kHeartbeatPeriod = 1U << 14;
 enum TrainFlag : std::uint8_t
 {
     kAck = 1,
-    kMissing = 2,    ///< acknowledgement that asks to go back to `sequence`
-    kAckRequest = 4, ///< the last packet asks for an acknowledgement
-    kMarked = 8,     ///< congestion experienced, all packets
-    kMarkedHere = 16 ///< and it was this link that marked them
+    kMissing = 2,     ///< acknowledgement that asks to go back to `sequence`
+    kAckRequest = 4,  ///< the last packet asks for an acknowledgement
+    kMarked = 8,      ///< congestion experienced, all packets
+    kMarkedHere = 16, ///< and it was this link that marked them
+    kSettled = 32     ///< acknowledgement whose arrival is no event: all it does is done
 };
 
 } // namespace
@@ -61,8 +62,11 @@ struct alignas(64) PacketNetwork::Flow
     Flow* next = nullptr;       ///< in a host queue, or in the free list
     bool waiting = false;       ///< in a host queue
     bool over = false;          ///< acknowledged completely
+    bool parked = false;        ///< no route; `waiting`, but in no host queue
+    bool reordered = false;     ///< its packets may come by several ways
     // Receiver.
     bool missingSent = false;
+    bool everMissing = false;   ///< has asked to go back
     std::uint32_t expected = 0; ///< first packet not received in order
     std::uint32_t lastSeen = 0; ///< one above the packet that arrived last
     std::uint32_t unacked = 0;  ///< packets since the last acknowledgement
@@ -156,6 +160,14 @@ struct PacketNetwork::HostQueue
     }
 };
 
+/** What of a link matters only when its light goes on or off. */
+struct PacketNetwork::Status
+{
+    LinkOutage outage;
+    SimTime buffer = 0; ///< dropAbove while there is light
+    Bytes limit = 0;    ///< of its host queue while it may send
+};
+
 Bytes
 MessageWireBytes(Bytes bytes, Bytes payload)
 {
@@ -176,7 +188,7 @@ PacketNetwork::GetTypeId()
                             ns3::MakeTraceSourceAccessor(&PacketNetwork::m_transmitTrace),
                             "topoopt::PacketNetwork::PacketTrace")
             .AddTraceSource("Drop",
-                            "A packet finds a full buffer.",
+                            "A packet finds a full buffer or no light.",
                             ns3::MakeTraceSourceAccessor(&PacketNetwork::m_dropTrace),
                             "topoopt::PacketNetwork::PacketTrace")
             .AddTraceSource("MessageStart",
@@ -220,29 +232,38 @@ PacketNetwork::Build(const Topology& topology, const PacketNetworkConfig& config
     m_links = topology.links;
     m_ports.resize(m_links.size());
     m_hostQueues.resize(m_links.size());
-    constexpr std::uint64_t kPicosecondBits = 8'000'000'000'000;
-    for (std::size_t id = 0; id < m_links.size(); ++id)
+    m_status.resize(m_links.size());
+    for (LinkId id = 0; id < m_links.size(); ++id)
     {
-        const Link& link = m_links[id];
-        Port& port = m_ports[id];
-        port.rate = link.rate;
-        port.delay = link.delay;
-        port.psPerByte = kPicosecondBits % link.rate.bps == 0
-                             ? static_cast<SimTime>(kPicosecondBits / link.rate.bps)
-                             : 0;
-        const Bytes perMicrosecond = link.rate.bps / 8'000'000;
-        const Bytes ecn =
-            config.ecn != 0 ? config.ecn : std::max<Bytes>(200'000, 10 * perMicrosecond);
-        const Bytes buffer = config.buffer != 0
-                                 ? config.buffer
-                                 : std::max({Bytes{2'000'000}, 160 * perMicrosecond, 10 * ecn});
-        port.markAbove = TxTime(ecn, link.rate);
-        port.dropAbove = TxTime(buffer, link.rate);
-        if (topology.IsServer(link.src))
-        {
-            m_hostQueues[id] = std::make_unique<HostQueue>();
-            m_hostQueues[id]->limit = std::max(ecn / 4, Bytes{2} * config.mtu);
-        }
+        InitPort(id, topology.IsServer(m_links[id].src));
+    }
+}
+
+void
+PacketNetwork::InitPort(LinkId id, bool fromServer)
+{
+    constexpr std::uint64_t kPicosecondBits = 8'000'000'000'000;
+    const Link& link = m_links[id];
+    Port& port = m_ports[id];
+    port.rate = link.rate;
+    port.delay = link.delay;
+    port.psPerByte = kPicosecondBits % link.rate.bps == 0
+                         ? static_cast<SimTime>(kPicosecondBits / link.rate.bps)
+                         : 0;
+    const Bytes perMicrosecond = link.rate.bps / 8'000'000;
+    const Bytes ecn =
+        m_config.ecn != 0 ? m_config.ecn : std::max<Bytes>(200'000, 10 * perMicrosecond);
+    const Bytes buffer = m_config.buffer != 0
+                             ? m_config.buffer
+                             : std::max({Bytes{2'000'000}, 160 * perMicrosecond, 10 * ecn});
+    port.markAbove = TxTime(ecn, link.rate);
+    port.dropAbove = TxTime(buffer, link.rate);
+    m_status[id].buffer = port.dropAbove;
+    if (fromServer)
+    {
+        m_hostQueues[id] = std::make_unique<HostQueue>();
+        m_status[id].limit = std::max(ecn / 4, Bytes{2} * m_config.mtu);
+        m_hostQueues[id]->limit = m_status[id].limit;
     }
 }
 
@@ -280,7 +301,8 @@ PacketNetwork::ReverseOf(const Path& path) const
             for (LinkId id = 0; id < m_links.size(); ++id)
             {
                 const NodeId dst = m_links[id].dst;
-                if (m_links[id].src == node && dst != from && cameBy[dst] == kNoId)
+                if (m_links[id].src == node && dst != from && cameBy[dst] == kNoId &&
+                    m_status[id].outage.state == LinkState::Up)
                 {
                     cameBy[dst] = id;
                     nextFrontier.push_back(dst);
@@ -307,6 +329,12 @@ PacketNetwork::ReverseOf(const Path& path) const
 std::uint32_t
 PacketNetwork::AddRoute(const Path& path)
 {
+    return AddRoute(path, {});
+}
+
+std::uint32_t
+PacketNetwork::AddRoute(const Path& path, const Path& back)
+{
     std::uint64_t hash = path.size();
     for (LinkId link : path)
     {
@@ -316,14 +344,17 @@ PacketNetwork::AddRoute(const Path& path)
     for (auto it = begin; it != end; ++it)
     {
         const Route& known = *m_routes[it->second];
-        if (known.hops == path.size() && std::equal(path.begin(), path.end(), known.links.begin()))
+        if (known.hops == path.size() &&
+            std::equal(path.begin(), path.end(), known.links.begin()) &&
+            (back.empty() || (known.back.size() == back.size() + 1 &&
+                              std::equal(back.begin(), back.end(), known.back.begin()))))
         {
             return it->second;
         }
     }
     auto route = std::make_unique<Route>();
     route->links = path;
-    route->back = ReverseOf(path);
+    route->back = back.empty() ? ReverseOf(path) : back;
     route->hops = static_cast<std::uint32_t>(path.size());
     SimTime roundTrip = 0;
     SimTime slowest = 1;
@@ -333,12 +364,12 @@ PacketNetwork::AddRoute(const Path& path)
         const SimTime transmission = m_ports[id].TransmissionTime(WireBytes(m_payload));
         roundTrip += transmission + m_ports[id].delay;
         slowest = std::max(slowest, transmission);
-        queues += m_ports[id].dropAbove;
+        queues += m_status[id].buffer;
     }
     for (LinkId id : route->back)
     {
         roundTrip += m_ports[id].TransmissionTime(kAckWireBytes) + m_ports[id].delay;
-        queues += m_ports[id].dropAbove;
+        queues += m_status[id].buffer;
     }
     route->cap =
         (static_cast<std::uint64_t>((roundTrip + slowest - 1) / slowest) + 2 * m_ackEvery) *
@@ -453,9 +484,17 @@ PacketNetwork::Send(const Message& message)
         throw SpecError("message " + std::to_string(flow.id),
                         "found " + FormatBytes(message.bytes) + ", expected at most 2^32 packets");
     }
-    flow.route = m_routes[message.route].get();
     flow.packets = static_cast<std::uint32_t>(full + 1);
     flow.lastWire = static_cast<std::uint32_t>(WireBytes(message.bytes - full * m_payload));
+    if (message.route == kParked)
+    {
+        flow.parked = true;
+        flow.waiting = true;
+        flow.ideal = kNever;
+        StartTimer(flow);
+        return flow.id;
+    }
+    flow.route = m_routes[message.route].get();
     flow.ideal = Ideal(message.route, message.bytes);
     flow.sender.cap = flow.route->cap;
     flow.sender.window = flow.route->cap;
@@ -570,16 +609,32 @@ PacketNetwork::Pump()
             --m_pendingCalls;
             m_listener->Due(id);
             break;
+        case EventClass::Control:
+            m_events.Pop();
+            m_now = event.time;
+            m_controller->ControlDue(id);
+            break;
         }
         ++m_totals.events;
     }
     Settle();
 }
 
+PacketNetwork::Train*
+PacketNetwork::FirstOf(const Port& port)
+{
+    Train* train = port.head;
+    while (train != nullptr && (train->flags & kSettled) != 0)
+    {
+        train = train->next;
+    }
+    return train;
+}
+
 SimTime
 PacketNetwork::FirstArrival(const Port& port) const
 {
-    const Train* const train = port.head;
+    const Train* const train = FirstOf(port);
     if (train == nullptr)
     {
         return kNever;
@@ -590,7 +645,7 @@ PacketNetwork::FirstArrival(const Port& port) const
     {
         const Train* const last = LastOfBurst(*train);
         if ((last != train || index + 1 < train->count) &&
-            train->sequence + index == train->flow->expected)
+            train->sequence + index == train->flow->expected && !train->flow->reordered)
         {
             return last->arrival + (last->count - 1) * last->gap;
         }
@@ -617,9 +672,22 @@ PacketNetwork::PopHead(Port& port)
 }
 
 void
+PacketNetwork::PopTail(Port& port)
+{
+    Train* before = nullptr;
+    for (Train* train = port.head; train != port.tail; train = train->next)
+    {
+        before = train;
+    }
+    port.tail = before;
+    (before == nullptr ? port.head : before->next) = nullptr;
+}
+
+void
 PacketNetwork::OnArrival(LinkId link)
 {
     Port& port = m_ports[link];
+    DropSettled(port);
     Train* train = port.head;
     const bool here = train->links[train->hop + 1] == kNoId;
     if (!here)
@@ -637,7 +705,7 @@ PacketNetwork::OnArrival(LinkId link)
         return;
     }
     Flow& flow = *train->flow;
-    if (m_trains && train->sequence + train->advanced == flow.expected &&
+    if (m_trains && train->sequence + train->advanced == flow.expected && !flow.reordered &&
         LastOfBurst(*train) != train)
     {
         ReceiveInOrder(*train, train->count - train->advanced);
@@ -650,7 +718,8 @@ PacketNetwork::OnArrival(LinkId link)
     const bool inOrder = !isAck && sequence == flow.expected;
     if (inOrder)
     {
-        ReceiveInOrder(*train, m_trains ? train->count - train->advanced : 1);
+        const bool whole = m_trains && !flow.reordered;
+        ReceiveInOrder(*train, whole ? train->count - train->advanced : 1);
     }
     else
     {
@@ -695,6 +764,33 @@ PacketNetwork::OnArrival(LinkId link)
     }
 }
 
+bool
+PacketNetwork::Settles(const Train& ack) const
+{
+    // On its last link nothing holds it up. The sender has sent everything once, and will not do otherwise before.
+    const Flow& flow = *ack.flow;
+    return ack.links[ack.hop + 1] == kNoId && (ack.flags & (kAck | kMissing)) == kAck &&
+           ack.sequence == flow.packets && m_controller == nullptr && !flow.over && !flow.waiting &&
+           !flow.everMissing && flow.retransmits == 0 && flow.sender.sent == flow.packets &&
+           ack.arrival - flow.lastProgress < m_timeout;
+}
+
+void
+PacketNetwork::DropSettled(Port& port)
+{
+    while (port.head != nullptr && (port.head->flags & kSettled) != 0 &&
+           port.head->arrival <= m_now)
+    {
+        Train* const ack = port.head;
+        Flow& flow = *ack->flow;
+        PopHead(port);
+        --flow.live;
+        m_arrivedWireHops += Bytes{ack->wire} * (ack->hop + 1u);
+        FreeTrain(ack);
+        FinishIfOver(flow);
+    }
+}
+
 void
 PacketNetwork::ReceiveInOrder(Train& train, std::uint32_t packets)
 {
@@ -727,13 +823,8 @@ PacketNetwork::Forward(LinkId inLink, Train* train)
     if (backlog > out.dropAbove)
     {
         NS_LOG_LOGIC("drop on link " << outLink);
-        ++out.counters.drops;
-        ++m_totals.drops;
+        CountLoss(outLink, *train, 1, start);
         m_droppedWireHops += Bytes{train->wire} * (train->hop + 1u);
-        if (!m_dropTrace.IsEmpty())
-        {
-            m_dropTrace(outLink, train->flow->id, train->wire, start);
-        }
         Flow& flow = *train->flow;
         if (++train->advanced == train->count)
         {
@@ -843,12 +934,25 @@ PacketNetwork::Append(LinkId link, Train* train, SimTime start, SimTime transmis
             m_transmitTrace(link, train->flow->id, train->wire, start + k * train->gap);
         }
     }
+    DropSettled(port);
+    const bool settles = Settles(*train);
+    if (settles && m_trains)
+    {
+        train->flags |= kSettled;
+    }
     (port.tail != nullptr ? port.tail->next : port.head) = train;
     port.tail = train;
     if (port.headTime == kNever && (train->hop > 0 || (train->flags & (kAck | kAckRequest)) != 0))
     {
         port.headTime = FirstArrival(port);
-        m_events.Push({port.headTime, Key(EventClass::Arrival, link)});
+        if (port.headTime != kNever)
+        {
+            m_events.Push({port.headTime, Key(EventClass::Arrival, link)});
+        }
+    }
+    if (settles)
+    {
+        Finish(*train->flow, train->arrival);
     }
 }
 
@@ -935,7 +1039,7 @@ PacketNetwork::CutTo(LinkId link, Train* train, std::uint32_t count)
         CutTo(train->links[train->hop + 1], next, next->count - (train->advanced - count));
         train->advanced = count;
     }
-    if (port.head != train)
+    if (FirstOf(port) != train)
     {
         return; // taken on completely, or not yet looked at
     }
@@ -947,7 +1051,7 @@ PacketNetwork::CutTo(LinkId link, Train* train, std::uint32_t count)
     }
     if (train->advanced == count)
     {
-        PopHead(port);
+        PopTail(port); // it joined last
         port.headTime = kNever;
         if (here)
         {
@@ -998,6 +1102,7 @@ PacketNetwork::Settle()
     for (Port& port : m_ports)
     {
         NoteBacklog(port);
+        DropSettled(port);
         // Packets of an unfinished train that have reached their receiver by now.
         for (Train* train = port.head; train != nullptr && train->links[train->hop + 1] == kNoId;
              train = train->advanced == train->count ? train->next : nullptr)
@@ -1028,6 +1133,7 @@ PacketNetwork::AnswerOutOfOrder(Flow& flow, std::uint32_t sequence, bool asked)
     else if (!flow.missingSent || wentBack)
     {
         flow.missingSent = true;
+        flow.everMissing = true;
         SendAck(flow, true);
     }
     FinishIfOver(flow);
@@ -1100,7 +1206,7 @@ PacketNetwork::ReceiveAck(const Train& ack)
     }
     if (sender.acked == flow.packets)
     {
-        Finish(flow);
+        Finish(flow, m_now);
         return;
     }
     if (ack.covered > 0)
@@ -1117,10 +1223,15 @@ PacketNetwork::ReceiveAck(const Train& ack)
 }
 
 void
-PacketNetwork::Finish(Flow& flow)
+PacketNetwork::Finish(Flow& flow, SimTime acknowledged)
 {
     flow.over = true;
-    flow.acknowledged = m_now;
+    if (flow.parked)
+    {
+        flow.parked = false;
+        flow.waiting = false;
+    }
+    flow.acknowledged = acknowledged;
     if (flow.route != nullptr)
     {
         StopTimer(flow);
@@ -1153,7 +1264,7 @@ PacketNetwork::OnLocal(std::uint64_t id)
         m_endTrace(RecordOf(flow));
     }
     m_listener->Delivered(RecordOf(flow));
-    Finish(flow);
+    Finish(flow, m_now);
 }
 
 void
@@ -1214,7 +1325,7 @@ PacketNetwork::OnTimers(SimTime time)
         TrySend(flow);
     }
     m_stalled = m_pendingCalls == 0 && m_locals.empty() &&
-                m_now - m_lastProgress > kStallTimeouts * m_timeout;
+                m_now - std::max(m_lastProgress, m_helpDue) > kStallTimeouts * m_timeout;
 }
 
 std::uint32_t
@@ -1283,6 +1394,10 @@ PacketNetwork::ScheduleHostQueue(LinkId link)
 {
     // When half the room is free: the port never idles, and a wake-up serves several bursts.
     HostQueue& queue = *m_hostQueues[link];
+    if (queue.limit == 0)
+    {
+        return; // closed; whoever opens it serves it
+    }
     Bytes left = queue.bytes;
     for (const HostQueue::Burst& burst : queue.bursts)
     {
@@ -1367,6 +1482,14 @@ void
 PacketNetwork::EnqueueLocal(LinkId link, Train* train)
 {
     Port& port = m_ports[link];
+    if (port.dropAbove < 0)
+    {
+        // An acknowledgement without light; data waits in the host queue.
+        CountLoss(link, *train, train->count, m_now);
+        train->flow->live -= train->count;
+        FreeTrain(train);
+        return;
+    }
     if (port.openUntil >= m_now)
     {
         CutOpenTrain(link);
@@ -1387,6 +1510,341 @@ PacketNetwork::EnqueueLocal(LinkId link, Train* train)
     Append(link, train, start, transmission);
 }
 
+void
+PacketNetwork::CountLoss(LinkId link, const Train& train, std::uint64_t packets, SimTime start)
+{
+    m_ports[link].counters.drops += packets;
+    m_totals.drops += packets;
+    LinkOutage& outage = m_status[link].outage;
+    if (outage.state == LinkState::Dark)
+    {
+        outage.lostDark += packets;
+        m_totals.lostDark += packets;
+    }
+    else if (outage.state == LinkState::Down)
+    {
+        outage.lostDown += packets;
+        m_totals.lostDown += packets;
+    }
+    for (std::uint64_t k = 0; k < packets && !m_dropTrace.IsEmpty(); ++k)
+    {
+        m_dropTrace(link, train.flow->id, train.wire, start);
+    }
+}
+
+void
+PacketNetwork::ControlAt(SimTime time, std::uint64_t cookie, bool helps)
+{
+    time = std::max(time, m_now);
+    m_helpDue = helps ? std::max(m_helpDue, time) : m_helpDue;
+    m_events.Push({time, Key(EventClass::Control, cookie)});
+}
+
+LinkId
+PacketNetwork::AddLink(const Link& link, LinkState state)
+{
+    const auto id = static_cast<LinkId>(m_links.size());
+    m_links.push_back(link);
+    m_ports.emplace_back();
+    m_hostQueues.emplace_back();
+    m_status.emplace_back();
+    InitPort(id, link.src < m_servers);
+    if (m_held && m_hostQueues[id] != nullptr)
+    {
+        m_hostQueues[id]->limit = 0;
+    }
+    SetLinkState(id, state);
+    return id;
+}
+
+LinkOutage
+PacketNetwork::Outage(LinkId link) const
+{
+    return m_status[link].outage;
+}
+
+void
+PacketNetwork::SetLinkState(LinkId link, LinkState state)
+{
+    Status& status = m_status[link];
+    LinkOutage& outage = status.outage;
+    if (outage.state == state)
+    {
+        return;
+    }
+    const bool hadLight = outage.state == LinkState::Up;
+    if (!hadLight)
+    {
+        outage.dark += m_now - outage.since;
+    }
+    outage.state = state;
+    outage.since = m_now;
+    if (state == LinkState::Up)
+    {
+        m_ports[link].dropAbove = status.buffer;
+        OpenHostQueue(link);
+    }
+    else if (hadLight)
+    {
+        LoseTraffic(link);
+        m_ports[link].dropAbove = -1;
+        if (m_hostQueues[link] != nullptr)
+        {
+            HostQueue& queue = *m_hostQueues[link];
+            queue.bursts.clear();
+            queue.bytes = 0;
+            queue.limit = 0;
+            queue.wakeTime = kNever;
+        }
+    }
+}
+
+void
+PacketNetwork::OpenHostQueue(LinkId link)
+{
+    if (m_hostQueues[link] != nullptr && !m_held && m_status[link].outage.state == LinkState::Up)
+    {
+        m_hostQueues[link]->limit = m_status[link].limit;
+        ServeHostQueue(link);
+    }
+}
+
+void
+PacketNetwork::HoldSources(bool held)
+{
+    m_held = held;
+    for (LinkId link = 0; link < m_hostQueues.size(); ++link)
+    {
+        if (held && m_hostQueues[link] != nullptr)
+        {
+            m_hostQueues[link]->limit = 0;
+        }
+        else if (!held)
+        {
+            OpenHostQueue(link);
+        }
+    }
+}
+
+void
+PacketNetwork::LoseTraffic(LinkId link)
+{
+    Port& port = m_ports[link];
+    if (port.openUntil >= m_now)
+    {
+        CutOpenTrain(link);
+    }
+    // Packets that were taken on ahead of time have not arrived yet; at most one train of a link has such.
+    for (const Train* train : {port.retired, port.head})
+    {
+        if (train == nullptr || train->advanced == 0 || train->links[train->hop + 1] == kNoId)
+        {
+            continue;
+        }
+        const LinkId onward = train->links[train->hop + 1];
+        const Port& next = m_ports[onward];
+        if (next.openUntil >= m_now && next.last == train->downstream &&
+            next.last->upstream == train)
+        {
+            CutOpenTrain(onward);
+        }
+    }
+    // Those that have reached their receiver but were not counted one by one.
+    if (port.head != nullptr && port.head->links[port.head->hop + 1] == kNoId)
+    {
+        ReceiveArrived(*port.head);
+    }
+    while (port.head != nullptr)
+    {
+        Train* const train = port.head;
+        Flow& flow = *train->flow;
+        PopHead(port);
+        const SimTime transmission = port.TransmissionTime(train->wire);
+        const std::uint32_t lost = train->count - train->advanced;
+        // Packet k begins at first + k * gap; those that have not begun never were on the link.
+        const SimTime first = train->arrival - port.delay - transmission;
+        const SimTime begun = m_now > first ? (m_now - first + train->gap - 1) / train->gap : 0;
+        const auto sent = static_cast<std::uint32_t>(
+            std::clamp<SimTime>(begun - train->advanced, 0, SimTime{lost}));
+        const std::uint32_t unsent = lost - sent;
+        port.counters.packets -= unsent;
+        port.counters.bytes -= Bytes{unsent} * train->wire;
+        port.counters.busy -= unsent * transmission;
+        if (sent > 0)
+        {
+            const SimTime lastEnds =
+                first + (SimTime{train->advanced} + sent - 1) * train->gap + transmission;
+            port.counters.busy -= std::max<SimTime>(0, lastEnds - m_now);
+        }
+        m_droppedWireHops += Bytes{sent} * train->wire * (train->hop + 1u) +
+                             Bytes{unsent} * train->wire * train->hop;
+        CountLoss(link, *train, lost, m_now);
+        FreeTrain(train);
+        flow.live -= lost;
+        FinishIfOver(flow);
+    }
+    port.headTime = kNever;
+    port.openUntil = -1;
+    port.last = nullptr;
+    port.free = std::min(port.free, m_now);
+}
+
+SimTime
+PacketNetwork::BusyUntil() const
+{
+    SimTime until = m_now;
+    for (const Port& port : m_ports)
+    {
+        if (port.tail != nullptr)
+        {
+            until = std::max(until, port.tail->arrival + (port.tail->count - 1) * port.tail->gap);
+        }
+    }
+    return until;
+}
+
+std::vector<PacketNetwork::Flow*>
+PacketNetwork::ActiveFlows() const
+{
+    std::vector<Flow*> flows;
+    for (const auto& block : m_flowBlocks)
+    {
+        for (std::size_t k = 0; k < kBlock; ++k)
+        {
+            Flow& flow = block[k];
+            if (!flow.over && flow.message.src != flow.message.dst)
+            {
+                flows.push_back(&flow);
+            }
+        }
+    }
+    std::sort(flows.begin(), flows.end(), [](const Flow* a, const Flow* b) {
+        return a->id < b->id;
+    });
+    return flows;
+}
+
+std::vector<ActiveMessage>
+PacketNetwork::Active() const
+{
+    std::vector<ActiveMessage> messages;
+    for (const Flow* flow : ActiveFlows())
+    {
+        ActiveMessage active;
+        active.record = RecordOf(*flow);
+        active.unacknowledged =
+            flow->message.bytes -
+            std::min(flow->message.bytes, Bytes{flow->sender.acked} * m_payload);
+        active.inNetwork = flow->live;
+        for (const std::vector<LinkId>* links :
+             {flow->route != nullptr ? &flow->route->links : nullptr,
+              flow->route != nullptr ? &flow->route->back : nullptr})
+        {
+            for (std::size_t h = 0; links != nullptr && (*links)[h] != kNoId; ++h)
+            {
+                if (active.darkLink == kNoId && m_status[(*links)[h]].outage.state != LinkState::Up)
+                {
+                    active.darkLink = (*links)[h];
+                }
+            }
+        }
+        messages.push_back(active);
+    }
+    return messages;
+}
+
+void
+PacketNetwork::Reroute(std::uint64_t id, std::uint32_t route)
+{
+    Reroute({{id, route}});
+}
+
+void
+PacketNetwork::Reroute(const std::vector<std::pair<std::uint64_t, std::uint32_t>>& routes)
+{
+    const std::vector<Flow*> flows = ActiveFlows();
+    for (const auto& [id, route] : routes)
+    {
+        const auto at = std::lower_bound(
+            flows.begin(),
+            flows.end(),
+            id,
+            [](const Flow* flow, std::uint64_t wanted) { return flow->id < wanted; });
+        if (at != flows.end() && (*at)->id == id && (*at)->message.route != route)
+        {
+            MoveFlow(**at, route);
+        }
+    }
+}
+
+void
+PacketNetwork::LeaveHostQueue(Flow& flow)
+{
+    HostQueue& queue = *m_hostQueues[flow.route->links[0]];
+    Flow* before = nullptr;
+    for (Flow* at = queue.head; at != &flow; at = at->next)
+    {
+        before = at;
+    }
+    (before == nullptr ? queue.head : before->next) = flow.next;
+    queue.tail = queue.tail == &flow ? before : queue.tail;
+    flow.waiting = false;
+}
+
+void
+PacketNetwork::MoveFlow(Flow& flow, std::uint32_t number)
+{
+    if (flow.parked)
+    {
+        flow.parked = false;
+        flow.waiting = false;
+    }
+    else if (flow.waiting)
+    {
+        LeaveHostQueue(flow);
+    }
+    if (flow.live > 0 && !flow.reordered)
+    {
+        // From now on another packet may overtake those under way, so each is counted when it comes.
+        const LinkId last = flow.route->links[flow.route->hops - 1];
+        Port& port = m_ports[last];
+        if (port.head != nullptr && port.head->flow == &flow)
+        {
+            Train* const train = port.head;
+            ReceiveArrived(*train);
+            if (train->advanced == train->count)
+            {
+                PopHead(port);
+                FreeTrain(train);
+            }
+        }
+        flow.reordered = true;
+        if (port.head != nullptr && port.head->flow == &flow)
+        {
+            port.headTime = FirstArrival(port);
+            m_events.Push({port.headTime, Key(EventClass::Arrival, last)});
+        }
+    }
+    SenderState& sender = flow.sender;
+    flow.retransmits += sender.sent - sender.acked;
+    sender.sent = sender.acked;
+    flow.message.route = number;
+    if (number == kParked)
+    {
+        flow.parked = true;
+        flow.waiting = true;
+        return;
+    }
+    flow.route = m_routes[number].get();
+    flow.ideal = std::min(flow.ideal, Ideal(number, flow.message.bytes));
+    sender.cap = flow.route->cap;
+    sender.window = flow.route->cap;
+    m_config.control->Start(sender);
+    flow.timeouts = 0;
+    flow.lastProgress = m_now;
+    TrySend(flow);
+}
+
 MessageRecord
 PacketNetwork::RecordOf(const Flow& flow) const
 {
@@ -1396,7 +1854,7 @@ PacketNetwork::RecordOf(const Flow& flow) const
     record.start = flow.start;
     record.end = flow.end;
     record.acknowledged = flow.acknowledged;
-    record.ideal = flow.ideal;
+    record.ideal = flow.ideal != kNever ? flow.ideal : 0;
     record.retransmits = flow.retransmits;
     record.delivered = flow.end != kNever ? flow.message.bytes
                                           : std::min(flow.message.bytes, flow.expected * m_payload);
@@ -1482,10 +1940,11 @@ PacketNetwork::CheckPhysics() const
             violations.push_back(name + " was busy for " + std::to_string(port.counters.busy) +
                                  " ps until " + std::to_string(port.free) + " ps");
         }
-        if (m_hostQueues[link] == nullptr && port.counters.maxBacklog > port.dropAbove)
+        const SimTime buffer = m_status[link].buffer;
+        if (m_hostQueues[link] == nullptr && port.counters.maxBacklog > buffer)
         {
             violations.push_back(name + " queued " + std::to_string(port.counters.maxBacklog) +
-                                 " ps, its buffer holds " + std::to_string(port.dropAbove) + " ps");
+                                 " ps, its buffer holds " + std::to_string(buffer) + " ps");
         }
     }
     return violations;

@@ -11,6 +11,7 @@
 #include "topoopt/core/topology.h"
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 
@@ -50,6 +51,35 @@ struct PacketNetworkConfig
     const CongestionControl* control = nullptr; ///< null: DCTCP
 };
 
+/** Changes a network while it runs. */
+class NetworkController
+{
+  public:
+    virtual ~NetworkController() = default;
+
+    /** The time asked for with ControlAt() has come; all else that happens at this time has happened. */
+    virtual void ControlDue(std::uint64_t cookie) = 0;
+};
+
+/** Of links that change; what LinkCounters has no column for. */
+struct LinkOutage
+{
+    LinkState state = LinkState::Up;
+    SimTime since = 0; ///< of the state
+    SimTime dark = 0;  ///< time without light so far, state included only once it is over
+    std::uint64_t lostDark = 0;
+    std::uint64_t lostDown = 0;
+};
+
+/** A message that is not over, as a controller sees it. */
+struct ActiveMessage
+{
+    MessageRecord record;        ///< record.message.route is its present route, or kParked
+    Bytes unacknowledged = 0;    ///< payload that the sender does not know to have arrived
+    LinkId darkLink = kNoId;     ///< first link without light on its way or its acknowledgements'
+    std::uint64_t inNetwork = 0; ///< its packets under way, both directions
+};
+
 /**
  * The packet engine: every packet of every message over every link of a Topology.
  *
@@ -61,12 +91,17 @@ struct PacketNetworkConfig
  * that is cut back, so results are equal to the picosecond.
  *
  * Events are ordered by (time, what they are), never by insertion: arrivals by link number, then host
- * queues by link, then timers of messages, then the executor's.
+ * queues by link, then timers of messages, then the executor's, then the controller's.
  *
  * Transport: a message is packets 0..n-1 with RoCEv2-like headers; the receiver acknowledges where the sender
  * asks (every `ackEvery` packets, when the window is used up, at the end), names the first missing packet once per
  * gap, and the sender goes back to it. Acknowledgements are packets on the reversed path. A host hands at most
  * a quarter of the marking threshold to a NIC at once and serves its messages in turn, so own traffic waits in host memory, not in the port.
+ *
+ * Links that change: a link without light loses what is queued for it, being sent, or on its fibre, and all that joins it
+ * later; own traffic of a server waits in host memory, because a NIC notices at once that it has no light. Losses are counted per
+ * cause and repaired by the transport. What changes links, routes or sources may be called from
+ * NetworkController::ControlDue(), or before Start(), and costs nothing where it is not used.
  */
 class PacketNetwork final : public ns3::Object, public MessageNetwork
 {
@@ -80,6 +115,8 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     void Build(const Topology& topology, const PacketNetworkConfig& config);
 
     std::uint32_t AddRoute(const Path& path) override;
+    /** A path whose acknowledgements go along @p back, which need not be its reverse. */
+    std::uint32_t AddRoute(const Path& path, const Path& back);
     std::uint64_t Send(const Message& message) override;
     void CallAt(SimTime time, std::uint64_t cookie) override;
     [[nodiscard]] SimTime Now() const override;
@@ -95,6 +132,60 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
 
     [[nodiscard]] std::vector<std::string> CheckPhysics() const override;
 
+    void SetController(NetworkController* controller)
+    {
+        m_controller = controller;
+    }
+
+    /**
+     * Calls NetworkController::ControlDue(@p cookie) at @p time (not before now); simultaneous ones by cookie. The run does not
+     * go on for it alone.
+     * @param helps whether messages that do not get on now may do so after it; until then nothing counts as stalled
+     */
+    void ControlAt(SimTime time, std::uint64_t cookie, bool helps);
+    /** A further link; of Topology only Link is needed. @return its number */
+    LinkId AddLink(const Link& link, LinkState state);
+    /** Turns the light of a link on or off now; one that had light loses what is on it. */
+    void SetLinkState(LinkId link, LinkState state);
+    [[nodiscard]] LinkOutage Outage(LinkId link) const;
+    /** While held, servers send no data; what is under way goes on, acknowledgements too. */
+    void HoldSources(bool held);
+    /**
+     * When the packets now under way have arrived, now if there are none; what they set off comes on top. Asked again at that time until
+     * it is now, it finds the arrival of the last packet, provided that no link loses its light meanwhile. O(links).
+     */
+    [[nodiscard]] SimTime BusyUntil() const;
+    /** Messages between servers that are not over, by id. */
+    [[nodiscard]] std::vector<ActiveMessage> Active() const;
+    /** Gives a message another route, or kParked; it is sent on from its first unacknowledged packet. Same route: nothing. */
+    void Reroute(std::uint64_t id, std::uint32_t route);
+    /** Gives messages other routes in one go, in this order. */
+    void Reroute(const std::vector<std::pair<std::uint64_t, std::uint32_t>>& routes);
+
+    /** Ends the run: what is under way will never arrive. Counts as stalled. */
+    void GiveUp()
+    {
+        m_stalled = true;
+    }
+
+    /** While @p expected the run goes on although nothing is under way: whoever says so starts something later. */
+    void Expect(bool expected)
+    {
+        m_pendingCalls += expected ? 1 : -1;
+    }
+
+    /** Whether a message between servers is not over. */
+    [[nodiscard]] bool AnyActive() const
+    {
+        return m_unfinished > m_locals.size();
+    }
+
+    /** When a packet last arrived in order. */
+    [[nodiscard]] SimTime LastProgress() const
+    {
+        return m_lastProgress;
+    }
+
     /** Time for @p bytes alone in an empty network along a route: exact, what slowdown is measured against. */
     [[nodiscard]] SimTime Ideal(std::uint32_t route, Bytes bytes) const;
 
@@ -109,6 +200,7 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     struct Train;
     struct Port;
     struct HostQueue;
+    struct Status;
 
     enum class EventClass : std::uint64_t
     {
@@ -116,7 +208,8 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
         HostQueue = 1, ///< id = link
         Timers = 2,    ///< retransmission timers, m_firstTimer
         Local = 3,     ///< id = message inside a server
-        Call = 4       ///< id = cookie
+        Call = 4,      ///< id = cookie
+        Control = 5    ///< id = cookie
     };
 
     static constexpr unsigned kClassShift = 60;
@@ -127,7 +220,21 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     }
 
     void Pump();
+    void InitPort(LinkId link, bool fromServer);
+    void LoseTraffic(LinkId link);
+    void CountLoss(LinkId link, const Train& train, std::uint64_t packets, SimTime start);
+    void OpenHostQueue(LinkId link);
+    void MoveFlow(Flow& flow, std::uint32_t number);
+    void LeaveHostQueue(Flow& flow);
+    [[nodiscard]] std::vector<Flow*> ActiveFlows() const;
     [[nodiscard]] SimTime FirstArrival(const Port& port) const;
+    /** Whether a train that has joined its last link is the acknowledgement with which its message certainly ends. */
+    [[nodiscard]] bool Settles(const Train& ack) const;
+    /** The first train on a link whose arrival is an event; null if there is none. */
+    [[nodiscard]] static Train* FirstOf(const Port& port);
+    static void PopTail(Port& port);
+    /** Takes acknowledgements that have arrived and were no events from the link. */
+    void DropSettled(Port& port);
     /** The train itself, or the shorter last packet that was sent together with it. */
     [[nodiscard]] static const Train* LastOfBurst(const Train& train);
     void OnArrival(LinkId link);
@@ -161,7 +268,7 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     void WaitForHostQueue(Flow& flow);
     void ScheduleHostQueue(LinkId link);
     void FinishIfOver(Flow& flow);
-    void Finish(Flow& flow);
+    void Finish(Flow& flow, SimTime acknowledged);
     [[nodiscard]] MessageRecord RecordOf(const Flow& flow) const;
     [[nodiscard]] Train* NewTrain();
     void FreeTrain(Train* train);
@@ -179,6 +286,8 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     bool m_stepped = false; ///< one ns-3 event per time of ours: somebody looks at ns-3's clock
     std::vector<Link> m_links;
     std::vector<Port> m_ports; ///< by link
+    std::vector<Status>
+        m_status; ///< by link; looked at when light goes on or off, or a packet is lost
     std::vector<std::unique_ptr<HostQueue>>
         m_hostQueues; ///< by link; null unless a server sends there
     std::vector<std::unique_ptr<Route>> m_routes;
@@ -204,6 +313,9 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     SimTime m_lastProgress = 0; ///< a packet arrived in order
     bool m_stalled = false;
     Bytes m_inFlightWireHops = 0;
+    NetworkController* m_controller = nullptr;
+    SimTime m_helpDue = 0;                             ///< the latest ControlAt() that may help
+    bool m_held = false;                               ///< sources
     std::unordered_map<std::uint64_t, Flow*> m_locals; ///< messages inside servers, by id
     std::uint64_t m_pendingCalls = 0;
     std::uint64_t m_unfinished = 0; ///< messages that are not over

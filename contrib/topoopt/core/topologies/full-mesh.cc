@@ -11,7 +11,8 @@ namespace topoopt
 {
 
 /**
- * A cable between every two servers. An AllReduce over a group of g runs on the rings of all strides
+ * A cable between every two servers; NICs that are no multiple of the other servers become one for each, as fast
+ * together (SpreadNics()). An AllReduce over a group of g runs on the rings of all strides
  * coprime to g at once, none of which shares a link with another.
  */
 Fabric
@@ -20,24 +21,16 @@ BuildFullMesh(const FabricSpec& spec, const FabricContext& context)
     const FabricOptions options(spec);
     const ServerSpec& servers = context.servers;
     const std::uint32_t n = servers.count;
-    if (n > 1 && servers.nics % (n - 1) != 0)
-    {
-        options.FailServers("nics",
-                            std::to_string(servers.nics),
-                            std::to_string(n - 1) + " or a multiple for " + std::to_string(n) +
-                                " servers");
-    }
+    const NicSpread nics = SpreadNics(servers, n > 1 ? n - 1 : 0, options);
     Fabric fabric = NewFabric(spec, n);
-    const BitRate rate = options.Rate("rate", servers.rate);
     const SimTime delay = options.Time("delay", servers.linkDelay);
-    const std::uint32_t lanes = n > 1 ? servers.nics / (n - 1) : 0;
     for (ServerId a = 0; a < n; ++a)
     {
         for (ServerId b = a + 1; b < n; ++b)
         {
-            for (std::uint32_t lane = 0; lane < lanes; ++lane)
+            for (std::uint32_t lane = 0; lane < nics.lanes; ++lane)
             {
-                fabric.topology.AddDuplexLink(a, b, rate, delay);
+                fabric.topology.AddDuplexLink(a, b, nics.rate, delay);
             }
         }
     }

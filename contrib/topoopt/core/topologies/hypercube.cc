@@ -10,7 +10,10 @@
 namespace topoopt
 {
 
-/** Servers are joined where their numbers differ in one bit; routes correct the lowest bit first. */
+/**
+ * Servers are joined where their numbers differ in one bit; routes correct the lowest bit first. NICs that are no
+ * multiple of the bits become one per bit, as fast together (SpreadNics()).
+ */
 Fabric
 BuildHypercube(const FabricSpec& spec, const FabricContext& context)
 {
@@ -28,19 +31,13 @@ BuildHypercube(const FabricSpec& spec, const FabricContext& context)
                             "a power of two (" + std::to_string(1U << dimensions) + " or " +
                                 std::to_string(2U << dimensions) + ")");
     }
-    if (dimensions > 0 && servers.nics % dimensions != 0)
-    {
-        options.FailServers("nics",
-                            std::to_string(servers.nics),
-                            std::to_string(dimensions) + " or a multiple for " +
-                                std::to_string(servers.count) + " servers");
-    }
+    const NicSpread nics = SpreadNics(servers, dimensions, options);
     Fabric fabric = NewFabric(spec, servers.count);
     const Grid grid(fabric.topology,
                     std::vector<std::uint32_t>(dimensions, 2),
                     true,
-                    dimensions > 0 ? servers.nics / dimensions : 1,
-                    options.Rate("rate", servers.rate),
+                    nics.lanes,
+                    nics.rate,
                     options.Time("delay", servers.linkDelay));
     fabric.rings = [grid](const std::vector<ServerId>& group) { return grid.Rings(group); };
     fabric.router = std::make_shared<DimensionOrderRouter>(grid, context.seed);

@@ -108,7 +108,7 @@ FabricOptions::Number(const std::string& key, double fallback, double least, dou
 bool
 FabricOptions::Flag(const std::string& key, bool fallback) const
 {
-    return Choice(key, {"false", "true"}, fallback ? 1 : 0) == 1;
+    return Choice(key, {"false", "true", "off", "on", "no", "yes"}, fallback ? 1 : 0) % 2 == 1;
 }
 
 std::size_t
@@ -195,6 +195,26 @@ SetClosRate(Fabric& fabric, const FabricOptions& options, const ServerSpec& serv
         link.rate = rate;
     }
     return rate;
+}
+
+NicSpread
+SpreadNics(const ServerSpec& servers, std::uint32_t directions, const FabricOptions& options)
+{
+    NicSpread spread{1, servers.rate};
+    if (directions > 0 && servers.nics % directions == 0)
+    {
+        spread.lanes = servers.nics / directions;
+    }
+    else if (directions > 0)
+    {
+        spread.rate.bps = Times(servers.rate, servers.nics, options).bps / directions;
+    }
+    spread.rate = options.Rate("rate", spread.rate);
+    if (spread.rate.bps == 0)
+    {
+        options.FailServers("rate", "less than 1 bps per cable", "more");
+    }
+    return spread;
 }
 
 BitRate

@@ -3,6 +3,7 @@
 #define TOPOOPT_CORE_TOPOLOGIES_OPTIONS_H
 
 #include "topoopt/core/fabric.h"
+#include "topoopt/core/topology-finder.h"
 #include "topoopt/core/topology-kinds.h"
 #include "topoopt/core/topoopt-fabric.h"
 #include "topoopt/core/units.h"
@@ -48,7 +49,7 @@ class FabricOptions
                                 double fallback,
                                 double least,
                                 double most) const;
-    /** true or false. */
+    /** true, on, yes; false, off, no. */
     [[nodiscard]] bool Flag(const std::string& key, bool fallback) const;
     /** The index of the option's text in @p choices. */
     [[nodiscard]] std::size_t Choice(const std::string& key,
@@ -82,6 +83,33 @@ class FabricOptions
  * @return the rate
  */
 BitRate SetClosRate(Fabric& fabric, const FabricOptions& options, const ServerSpec& servers);
+
+/** The options of fabric `topoopt` that decide its wiring and its routes. */
+struct TopoOptOptions
+{
+    TopologyFinderOptions finder;
+    RoutingOptions routing;
+    std::uint32_t search = 0; ///< evaluations of SearchTopology(); 0 = TopologyFinder as it is
+};
+
+/** Reads them from @p spec; what `topoopt topology` takes, too. @throws SpecError */
+[[nodiscard]] TopoOptOptions ReadTopoOptOptions(const FabricSpec& spec,
+                                                const FabricContext& context);
+
+/** How a server's NICs serve a fabric that needs one for each of several directions. */
+struct NicSpread
+{
+    std::uint32_t lanes = 1; ///< parallel cables per direction
+    BitRate rate;            ///< of a cable
+};
+
+/**
+ * NICs as they are if they are a multiple of @p directions; else one NIC per direction, together as fast as those
+ * that a server has, as a switched fabric takes one NIC as fast as all. Option `rate` sets the rate of a cable.
+ */
+[[nodiscard]] NicSpread SpreadNics(const ServerSpec& servers,
+                                   std::uint32_t directions,
+                                   const FabricOptions& options);
 
 /** @p rate times @p factor; an unusable product is a SpecError. */
 [[nodiscard]] BitRate Times(BitRate rate, std::uint32_t factor, const FabricOptions& options);

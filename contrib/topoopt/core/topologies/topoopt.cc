@@ -12,6 +12,33 @@
 namespace topoopt
 {
 
+TopoOptOptions
+ReadTopoOptOptions(const FabricSpec& spec, const FabricContext& context)
+{
+    const FabricOptions options(spec);
+    TopoOptOptions read;
+    TopologyFinderOptions& finder = read.finder;
+    finder.flexnet = options.Choice("compat", {"none", "flexnet"}, 0) == 1;
+    finder.candidates =
+        static_cast<CandidateSet>(options.Choice("candidates", {"coprime", "prime"}, 0));
+    finder.rounding = static_cast<GeoRounding>(
+        options.Choice("rounding", {"lower-bound", "floor", "nearest"}, 0));
+    finder.discount = static_cast<MpDiscount>(options.Choice("discount", {"half", "harmonic"}, 0));
+    finder.split = static_cast<DegreeSplit>(
+        options.Choice("split", {"proportional", "allreduce", "fixed"}, 0));
+    finder.mpNics = options.Count("mp_nics", 0, 0, context.servers.nics);
+    if (options.Has("mp_nics") && finder.split != DegreeSplit::Fixed)
+    {
+        options.Fail("mp_nics", "it without 'split: fixed'", "both or none");
+    }
+
+    read.routing = ReadRouting(options,
+                               context,
+                               finder.flexnet ? DirectRouting::Random : DirectRouting::Balanced);
+    read.search = options.Has("search") ? options.Count("search", 0, 1, 1'000'000) : 0;
+    return read;
+}
+
 /**
  * The patch-panel fabric of Wang et al. (NSDI 2023): AllReduce rings of geometrically spread strides and
  * cables for the model-parallel demand; servers forward for each other.
@@ -22,42 +49,23 @@ BuildTopoOpt(const FabricSpec& spec, const FabricContext& context)
     const FabricOptions options(spec);
     const ServerSpec& servers = context.servers;
 
-    TopologyFinderOptions finder;
-    finder.flexnet = options.Choice("compat", {"none", "flexnet"}, 0) == 1;
-    finder.candidates =
-        static_cast<CandidateSet>(options.Choice("candidates", {"coprime", "prime"}, 0));
-    finder.rounding = static_cast<GeoRounding>(
-        options.Choice("rounding", {"lower-bound", "floor", "nearest"}, 0));
-    finder.discount = static_cast<MpDiscount>(options.Choice("discount", {"half", "harmonic"}, 0));
-    finder.split = static_cast<DegreeSplit>(
-        options.Choice("split", {"proportional", "allreduce", "fixed"}, 0));
-    finder.mpNics = options.Count("mp_nics", 0, 0, servers.nics);
-    if (options.Has("mp_nics") && finder.split != DegreeSplit::Fixed)
-    {
-        options.Fail("mp_nics", "it without 'split: fixed'", "both or none");
-    }
-
-    const RoutingOptions routing =
-        ReadRouting(options,
-                    context,
-                    finder.flexnet ? DirectRouting::Random : DirectRouting::Balanced);
-
+    const TopoOptOptions chosen = ReadTopoOptOptions(spec, context);
     const Demand unknown = AllReduceOverAll(context.demand == nullptr ? servers.count : 0);
     const Demand& demand = context.demand == nullptr ? unknown : *context.demand;
     FoundTopology found;
     try
     {
-        if (options.Has("search"))
+        if (chosen.search > 0)
         {
             TopologySearchOptions search;
-            search.finder = finder;
+            search.finder = chosen.finder;
             search.seed = context.seed;
-            search.evaluations = options.Count("search", 0, 1, 1'000'000);
+            search.evaluations = chosen.search;
             found = SearchTopology(demand, servers.nics, search).found;
         }
         else
         {
-            found = FindTopology(demand, servers.nics, finder);
+            found = FindTopology(demand, servers.nics, chosen.finder);
         }
     }
     catch (const SpecError& error)
@@ -69,8 +77,8 @@ BuildTopoOpt(const FabricSpec& spec, const FabricContext& context)
                                         options.Rate("rate", servers.rate),
                                         options.Time("delay", servers.linkDelay),
                                         context.demand,
-                                        routing,
-                                        finder.flexnet);
+                                        chosen.routing,
+                                        chosen.finder.flexnet);
     fabric.kind = spec.kind;
     fabric.name = spec.name.empty() ? spec.kind : spec.name;
     return fabric;

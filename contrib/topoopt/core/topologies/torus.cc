@@ -90,7 +90,7 @@ EvenSizes(std::uint32_t n, std::uint32_t dimensions)
 
 /**
  * A torus with dimension-order routing. Default: three dimensions if the NICs are a multiple of six, else two,
- * as even as the servers divide. Twice the dimensions in NICs make parallel cables.
+ * as even as the servers divide. Other numbers of NICs than twice the dimensions: see SpreadNics().
  */
 Fabric
 BuildTorus(const FabricSpec& spec, const FabricContext& context)
@@ -100,25 +100,15 @@ BuildTorus(const FabricSpec& spec, const FabricContext& context)
     const std::uint32_t n = servers.count;
     std::vector<std::uint32_t> sizes =
         options.Has("dims") ? ParseSizes(options, n) : EvenSizes(n, servers.nics % 6 == 0 ? 3 : 2);
-    std::string shape;
-    for (std::uint32_t size : sizes)
-    {
-        shape += (shape.empty() ? "" : "x") + std::to_string(size);
-    }
     sizes.erase(std::remove(sizes.begin(), sizes.end(), 1U), sizes.end());
-    const auto needed = static_cast<std::uint32_t>(2 * sizes.size());
-    if (n > 1 && servers.nics % needed != 0)
-    {
-        options.FailServers("nics",
-                            std::to_string(servers.nics),
-                            std::to_string(needed) + " or a multiple for a torus of " + shape);
-    }
+    const NicSpread nics =
+        SpreadNics(servers, static_cast<std::uint32_t>(2 * sizes.size()), options);
     Fabric fabric = NewFabric(spec, n);
     const Grid grid(fabric.topology,
                     sizes,
                     false,
-                    n > 1 ? servers.nics / needed : 1,
-                    options.Rate("rate", servers.rate),
+                    nics.lanes,
+                    nics.rate,
                     options.Time("delay", servers.linkDelay));
     fabric.rings = [grid](const std::vector<ServerId>& group) { return grid.Rings(group); };
     fabric.router = std::make_shared<DimensionOrderRouter>(grid, context.seed);

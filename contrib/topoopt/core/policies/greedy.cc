@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "topoopt/core/circuit-plan.h"
+#include "topoopt/core/random.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <queue>
+#include <tuple>
+
+namespace topoopt::policies
+{
+
+namespace
+{
+
+/**
+ * OCS-reconfig with host forwarding, the released code's heuristic (`dheu`): u = the larger backlog of the two directions; the pair
+ * of largest u gets a duplex circuit and u := floor(u / 2) while u > 0 and both servers have ports; servers
+ * without any circuit are chained by a random walk; the ports that are left are paired at random; parts that are not
+ * connected trade circuits of small u until they are. Of equals the lowest pair. Random choices from (seed, number of the plan).
+ *
+ * Deviation: the released code takes effectively arbitrary victims when it joins parts; here it is the circuit of smallest u that
+ * is no bridge.
+ */
+class Greedy final : public ReconfigurationPolicy
+{
+  public:
+    explicit Greedy(std::uint64_t seed)
+        : m_seed(seed)
+    {
+    }
+
+    std::optional<CircuitPlan> Next(const PlanView& view) override
+    {
+        m_n = view.servers;
+        m_u.assign(std::size_t{m_n} * m_n, 0);
+        for (ServerId a = 0; a < m_n; ++a)
+        {
+            for (ServerId b = 0; b < m_n; ++b)
+            {
+                const double u = std::floor(std::max(view.backlog[std::size_t{a} * m_n + b],
+                                                     view.backlog[std::size_t{b} * m_n + a]));
+                m_u[std::size_t{a} * m_n + b] = u;
+            }
+        }
+        m_free.assign(m_n, view.degree);
+        m_edges.clear();
+        Rng rng(Mix64(m_seed, m_plans++), "greedy");
+        ServeBacklog();
+        ChainTheRest(view.degree, rng);
+        PairFreePorts(rng);
+        Connect();
+        CircuitPlan plan;
+        plan.circuits = m_edges;
+        return plan;
+    }
+
+  private:
+    void Join(ServerId a, ServerId b)
+    {
+        m_edges.emplace_back(a, b);
+        --m_free[a];
+        --m_free[b];
+    }
+
+    void ServeBacklog()
+    {
+        std::priority_queue<std::tuple<double, std::int64_t>> queue;
+        for (ServerId a = 0; a < m_n; ++a)
+        {
+            for (ServerId b = a + 1; b < m_n; ++b)
+            {
+                const std::size_t pair = std::size_t{a} * m_n + b;
+                if (m_u[pair] > 0)
+                {
+                    queue.emplace(m_u[pair], -static_cast<std::int64_t>(pair));
+                }
+            }
+        }
+        while (!queue.empty())
+        {
+            const auto [u, minusPair] = queue.top();
+            queue.pop();
+            const auto pair = static_cast<std::size_t>(-minusPair);
+            const auto a = static_cast<ServerId>(pair / m_n);
+            const auto b = static_cast<ServerId>(pair % m_n);
+            if (m_free[a] == 0 || m_free[b] == 0)
+            {
+                continue;
+            }
+            Join(a, b);
+            if (std::floor(u / 2) > 0)
+            {
+                queue.emplace(std::floor(u / 2), minusPair);
+            }
+        }
+    }
+
+    void ChainTheRest(std::uint32_t degree, Rng& rng)
+    {
+        std::vector<ServerId> lonely;
+        for (ServerId s = 0; s < m_n; ++s)
+        {
+            if (m_free[s] == degree)
+            {
+                lonely.push_back(s);
+            }
+        }
+        rng.Shuffle(lonely);
+        for (std::size_t k = 1; k < lonely.size(); ++k)
+        {
+            if (m_free[lonely[k - 1]] > 0)
+            {
+                Join(lonely[k - 1], lonely[k]);
+            }
+        }
+    }
+
+    void PairFreePorts(Rng& rng)
+    {
+        std::vector<ServerId> open;
+        for (ServerId s = 0; s < m_n; ++s)
+        {
+            if (m_free[s] > 0)
+            {
+                open.push_back(s);
+            }
+        }
+        while (open.size() >= 2)
+        {
+            const std::size_t first = rng.Below(open.size());
+            const std::size_t second = (first + 1 + rng.Below(open.size() - 1)) % open.size();
+            Join(open[first], open[second]);
+            for (std::size_t at : {std::max(first, second), std::min(first, second)})
+            {
+                if (m_free[open[at]] == 0)
+                {
+                    open.erase(open.begin() + static_cast<std::ptrdiff_t>(at));
+                }
+            }
+        }
+    }
+
+    /** Number of the part that each server is in, without edge @p skip. */
+    [[nodiscard]] std::vector<ServerId> Parts(std::size_t skip) const
+    {
+        std::vector<ServerId> root(m_n);
+        std::iota(root.begin(), root.end(), 0);
+        const auto find = [&root](ServerId at) {
+            while (root[at] != at)
+            {
+                root[at] = root[root[at]];
+                at = root[at];
+            }
+            return at;
+        };
+        for (std::size_t k = 0; k < m_edges.size(); ++k)
+        {
+            const ServerId a = find(m_edges[k].first);
+            const ServerId b = find(m_edges[k].second);
+            if (k != skip)
+            {
+                root[std::max(a, b)] = std::min(a, b);
+            }
+        }
+        std::vector<ServerId> parts(m_n);
+        for (ServerId s = 0; s < m_n; ++s)
+        {
+            parts[s] = find(s);
+        }
+        return parts;
+    }
+
+    /** The edge of smallest u in a part, one that is no bridge if there is any; none: size. */
+    [[nodiscard]] std::size_t Victim(const std::vector<ServerId>& parts,
+                                     ServerId part,
+                                     bool& bridge) const
+    {
+        std::vector<std::pair<double, std::size_t>> candidates;
+        for (std::size_t k = 0; k < m_edges.size(); ++k)
+        {
+            const auto& [a, b] = m_edges[k];
+            if (parts[a] == part)
+            {
+                candidates.emplace_back(m_u[std::size_t{a} * m_n + b], k);
+            }
+        }
+        std::sort(candidates.begin(), candidates.end());
+        for (const auto& [u, k] : candidates)
+        {
+            const std::vector<ServerId> without = Parts(k);
+            if (without[m_edges[k].first] == without[m_edges[k].second])
+            {
+                bridge = false;
+                return k;
+            }
+        }
+        bridge = true;
+        return candidates.empty() ? m_edges.size() : candidates.front().second;
+    }
+
+    void Connect()
+    {
+        for (ServerId round = 0; round < m_n; ++round)
+        {
+            const std::vector<ServerId> parts = Parts(m_edges.size());
+            const auto other =
+                std::find_if(parts.begin(), parts.end(), [](ServerId part) { return part != 0; });
+            if (other == parts.end())
+            {
+                return;
+            }
+            bool bridgeA = false;
+            bool bridgeB = false;
+            const std::size_t a = Victim(parts, 0, bridgeA);
+            const std::size_t b = Victim(parts, *other, bridgeB);
+            if (a == m_edges.size() || b == m_edges.size())
+            {
+                // A server without circuits: it goes in between the ends of one, if it has two ports.
+                const std::size_t edge = a == m_edges.size() ? b : a;
+                const ServerId lonely = a == m_edges.size() ? 0 : *other;
+                if (edge == m_edges.size() || m_free[lonely] < 2)
+                {
+                    return;
+                }
+                const ServerId far = m_edges[edge].second;
+                m_edges[edge].second = lonely;
+                m_edges.emplace_back(lonely, far);
+                m_free[lonely] -= 2;
+                continue;
+            }
+            if (bridgeA && bridgeB)
+            {
+                return; // two trees without a free port: one NIC per server
+            }
+            std::swap(m_edges[a].second, m_edges[b].second);
+        }
+    }
+
+    std::uint64_t m_seed;
+    std::uint64_t m_plans = 0;
+    ServerId m_n = 0;
+    std::vector<double> m_u;
+    std::vector<std::uint32_t> m_free; ///< ports by server
+    ServerCircuits m_edges;
+};
+
+} // namespace
+
+std::unique_ptr<ReconfigurationPolicy>
+BuildGreedy(const PolicyContext& context)
+{
+    return std::make_unique<Greedy>(context.seed);
+}
+
+} // namespace topoopt::policies

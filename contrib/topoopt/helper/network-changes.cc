@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "ns3/network-changes.h"
+
+#include "topoopt/core/error.h"
+
+#include <map>
+
+namespace topoopt
+{
+
+bool
+CanReconfigure(const Fabric& fabric)
+{
+    return fabric.router != nullptr && fabric.topology.NodeCount() == fabric.topology.servers;
+}
+
+void
+CheckChanges(const Scenario& scenario, const FabricSpec& spec, const Fabric& fabric)
+{
+    FailureInjector::Check(scenario.failures, fabric);
+    const ReconfigurationSpec optics = ReconfigurationOf(scenario, spec);
+    const bool own = HasOwnReconfiguration(spec);
+    if (optics.policy == "static" || (!own && !CanReconfigure(fabric)))
+    {
+        return;
+    }
+    const auto refuse = [&](const std::string& found, const std::string& expected) {
+        throw SpecError(optics.place,
+                        "reconfiguration: found policy " + optics.policy + found + ", expected " +
+                            expected);
+    };
+    if (scenario.workload.kind == WorkloadKind::Jobs)
+    {
+        refuse(" in a shared cluster", "one job, or static");
+    }
+    if (!CanReconfigure(fabric) || scenario.engine.compat != "none")
+    {
+        refuse(" for " + fabric.name, "a fabric of circuits between servers");
+    }
+    if (scenario.engine.fidelity != "packet")
+    {
+        refuse(" with fidelity: " + scenario.engine.fidelity, "fidelity: packet");
+    }
+    if (!scenario.failures.events.empty())
+    {
+        refuse(" beside failures", "one of them on " + fabric.name);
+    }
+    // The light path, the ports and the policy's own keys, before anything is simulated.
+    static_cast<void>(
+        Reconfigurator::MakeDevice(optics, scenario.servers.nics * fabric.topology.servers));
+    static_cast<void>(FindPolicy(optics.policy, optics.place)
+                          .build({fabric.topology.servers,
+                                  scenario.servers.nics,
+                                  scenario.seed,
+                                  optics.options,
+                                  optics.place}));
+}
+
+NetworkChanges::NetworkChanges(const Scenario& scenario,
+                               const std::vector<ServerId>& placement,
+                               const Fabric& fabric,
+                               const RunOptions& options,
+                               PacketNetwork& network)
+    : m_fabric(fabric)
+{
+    ReconfigurationSpec spec;
+    for (const FabricSpec& candidate : scenario.fabrics)
+    {
+        if ((candidate.name.empty() ? candidate.kind : candidate.name) == fabric.name)
+        {
+            spec = ReconfigurationOf(scenario, candidate);
+        }
+    }
+    const bool optics = spec.policy != "static" && CanReconfigure(fabric);
+    const bool failures = options.failures && !scenario.failures.events.empty();
+    if (!optics && !failures)
+    {
+        return;
+    }
+    m_live = std::make_unique<LiveFabric>(fabric,
+                                          network,
+                                          scenario.seed,
+                                          optics && !spec.forwarding ? LitRouter::Relays::None
+                                                                     : LitRouter::Relays::Servers);
+    if (optics)
+    {
+        m_policy = spec.policy;
+        m_optics = std::make_unique<Reconfigurator>(
+            spec,
+            *m_live,
+            scenario.servers.nics,
+            fabric.topology.links.empty() ? scenario.servers.rate : fabric.topology.links[0].rate,
+            scenario.seed);
+    }
+    if (failures)
+    {
+        m_failures =
+            std::make_unique<FailureInjector>(scenario.failures, *m_live, placement, scenario.seed);
+    }
+}
+
+std::vector<std::string>
+NetworkChanges::Lacks(std::size_t limit) const
+{
+    std::vector<std::string> lines;
+    if (m_failures != nullptr)
+    {
+        lines = m_failures->Lacks();
+    }
+    if (m_live == nullptr)
+    {
+        return lines;
+    }
+    std::map<LinkId, std::uint64_t> dark;
+    for (const ActiveMessage& active : m_live->Network().Active())
+    {
+        dark[active.darkLink] += active.darkLink != kNoId ? 1 : 0;
+    }
+    const Topology& topology = m_live->Now().topology;
+    for (const auto& [link, messages] : dark)
+    {
+        if (link != kNoId && lines.size() < limit)
+        {
+            const LinkOutage outage = m_live->Network().Outage(link);
+            lines.push_back("link " + topology.names[topology.links[link].src] + " -> " +
+                            topology.names[topology.links[link].dst] + " has been " +
+                            (outage.state == LinkState::Dark ? "dark" : "down") + " since " +
+                            FormatTime(outage.since) + "; " + std::to_string(messages) +
+                            " message(s) are to take it");
+        }
+    }
+    return lines;
+}
+
+std::vector<LinkOutage>
+NetworkChanges::Outages() const
+{
+    std::vector<LinkOutage> outages;
+    const std::size_t links = m_live != nullptr ? m_live->Now().topology.links.size() : 0;
+    for (LinkId link = 0; link < links; ++link)
+    {
+        outages.push_back(m_live->Network().Outage(link));
+    }
+    return outages;
+}
+
+void
+NetworkChanges::Summarise(RunSummary& summary) const
+{
+    summary.changed = m_live != nullptr;
+    summary.policy = m_policy;
+    if (m_live != nullptr)
+    {
+        const NetworkTotals totals = m_live->Network().Totals();
+        summary.lostDark = totals.lostDark;
+        summary.lostDown = totals.lostDown;
+    }
+    if (m_optics != nullptr)
+    {
+        summary.reconfiguration = m_optics->Report();
+    }
+    if (m_failures != nullptr)
+    {
+        summary.failures = m_failures->Reports();
+    }
+}
+
+} // namespace topoopt

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Policies that choose circuits, and the scenario sections that set them up.
+#include "topoopt/core/circuit-plan.h"
+#include "topoopt/core/error.h"
+#include "topoopt/core/lit-router.h"
+#include "topoopt/core/optics-spec.h"
+#include "topoopt/core/random.h"
+#include "topoopt/core/yaml-document.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <map>
+#include <rapidcheck/gtest.h>
+#include <set>
+
+namespace topoopt
+{
+namespace
+{
+
+PlanView
+ViewOf(ServerId servers, std::uint32_t degree, const CircuitPlan& lit)
+{
+    PlanView view;
+    view.servers = servers;
+    view.degree = degree;
+    view.backlog.assign(std::size_t{servers} * servers, 0);
+    view.lit = &lit;
+    return view;
+}
+
+std::unique_ptr<ReconfigurationPolicy>
+Make(const std::string& name, ServerId servers, std::uint32_t degree)
+{
+    return FindPolicy(name, "here").build({servers, degree, 1, {}, "here"});
+}
+
+bool
+Connected(const CircuitPlan& plan, ServerId servers)
+{
+    Topology topology(servers);
+    std::vector<bool> usable;
+    for (const auto& [from, to] : DirectedOf(plan))
+    {
+        topology.AddLink(from, to, BitRate{1'000'000'000}, 0);
+        usable.push_back(true);
+    }
+    const LitRouter router(topology, usable, 1, LitRouter::Relays::Servers);
+    for (ServerId s = 1; s < servers; ++s)
+    {
+        if (router.Find(0, s, 0).empty() || router.Find(s, 0, 0).empty())
+        {
+            return false;
+        }
+    }
+    return true;
+}
+
+TEST(Policy, TableIsSortedAndEveryNameIsFound)
+{
+    std::string before;
+    for (const PolicyKind& kind : PolicyKinds())
+    {
+        EXPECT_LT(before, kind.name);
+        before = kind.name;
+        EXPECT_EQ(&FindPolicy(kind.name, ""), &kind);
+    }
+    try
+    {
+        static_cast<void>(FindPolicy("gredy", "a.yaml:3:4"));
+        FAIL();
+    }
+    catch (const SpecError& error)
+    {
+        EXPECT_NE(std::string(error.what()).find("did you mean 'greedy'?"), std::string::npos);
+        EXPECT_EQ(std::string(error.what()).find("a.yaml:3:4: "), 0U);
+    }
+}
+
+TEST(Policy, GreedyServesTheLargestBacklogAndHalvesIt)
+{
+    CircuitPlan lit;
+    // 0-1 stands for 100, then 50, then 25; 2-3 for 60, 30; the larger direction counts.
+    PlanView view = ViewOf(4, 3, lit);
+    view.backlog[0 * 4 + 1] = 100;
+    view.backlog[1 * 4 + 0] = 99;
+    view.backlog[3 * 4 + 2] = 60;
+    view.backlog[0 * 4 + 2] = 26;
+    const auto plan = Make("greedy", 4, 3)->Next(view);
+    ASSERT_TRUE(plan);
+    EXPECT_TRUE(plan->duplex);
+    // 0-1 (100), 2-3 (60), 0-1 (50), 2-3 (30), 0-2 (26): then servers 0 and 2 are full, and 1 and 3 are paired.
+    std::map<std::pair<ServerId, ServerId>, int> count;
+    for (auto [a, b] : plan->circuits)
+    {
+        ++count[{std::min(a, b), std::max(a, b)}];
+    }
+    EXPECT_EQ((count[{0, 1}]), 2);
+    EXPECT_EQ((count[{2, 3}]), 2);
+    EXPECT_EQ((count[{0, 2}]), 1);
+    EXPECT_EQ((count[{1, 3}]), 1);
+    CheckPlan(*plan, 4, 3, "plan");
+}
+
+TEST(Policy, GreedyDirectIsOneWayAndLeavesTheRestDark)
+{
+    CircuitPlan lit;
+    PlanView view = ViewOf(4, 2, lit);
+    view.backlog[0 * 4 + 1] = 8;
+    view.backlog[0 * 4 + 2] = 3;
+    view.backlog[3 * 4 + 1] = 5;
+    view.backlog[2 * 4 + 1] = 1;
+    const auto plan = Make("greedy-direct", 4, 2)->Next(view);
+    ASSERT_TRUE(plan);
+    EXPECT_FALSE(plan->duplex);
+    // 0>1 (8), 3>1 (5), then 1 receives no more: 0>1 at 4 is refused, 0>2 (3) takes the other port of 0.
+    ServerCircuits circuits = plan->circuits;
+    std::sort(circuits.begin(), circuits.end());
+    EXPECT_EQ(circuits, (ServerCircuits{{0, 1}, {0, 2}, {3, 1}}));
+}
+
+RC_GTEST_PROP(Policy, PlansArePartialPermutationsAndGreedyIsConnected, ())
+{
+    const auto servers = *rc::gen::inRange<ServerId>(2, 20);
+    const auto degree = *rc::gen::inRange<std::uint32_t>(1, 6);
+    Rng rng(*rc::gen::arbitrary<std::uint64_t>(), "policy");
+    CircuitPlan lit;
+    PlanView view = ViewOf(servers, degree, lit);
+    const std::uint64_t density = 1 + rng.Below(20);
+    for (std::size_t pair = 0; pair < view.backlog.size(); ++pair)
+    {
+        if (pair / servers != pair % servers && rng.Below(density) == 0)
+        {
+            view.backlog[pair] = static_cast<double>(rng.Below(1'000'000));
+        }
+    }
+    for (const PolicyKind& kind : PolicyKinds())
+    {
+        if (!kind.periodic || std::string(kind.name) == "external")
+        {
+            continue;
+        }
+        const auto plan = Make(kind.name, servers, degree)->Next(view);
+        RC_ASSERT(plan.has_value());
+        CheckPlan(*plan, servers, degree, kind.name); // throws
+        const auto again = Make(kind.name, servers, degree)->Next(view);
+        RC_ASSERT(again->circuits == plan->circuits);
+        if (std::string(kind.name) == "greedy" && degree >= 2)
+        {
+            RC_ASSERT(Connected(*plan, servers));
+        }
+    }
+}
+
+TEST(Policy, PlansThatAreNoPartialPermutationsAreRefused)
+{
+    CircuitPlan plan;
+    plan.circuits = {{0, 1}, {0, 2}};
+    EXPECT_NO_THROW(CheckPlan(plan, 3, 2, "plan"));
+    EXPECT_THROW(CheckPlan(plan, 3, 1, "plan"), SpecError);
+    EXPECT_THROW(CheckPlan(plan, 2, 2, "plan"), SpecError);
+    plan.circuits = {{1, 1}};
+    EXPECT_THROW(CheckPlan(plan, 3, 2, "plan"), SpecError);
+    plan.circuits = {{0, 1}, {2, 1}};
+    plan.duplex = false;
+    EXPECT_THROW(CheckPlan(plan, 3, 1, "plan"), SpecError);
+}
+
+TEST(Policy, ScheduledReadsItsPlans)
+{
+    const PolicyContext context{4,
+                                1,
+                                1,
+                                {{"plans.0.at", "1ms"},
+                                 {"plans.0.circuits", "0-1,2-3"},
+                                 {"plans.1.before", "2"},
+                                 {"plans.1.circuits", "0>1,1>2,2>0"}},
+                                "here"};
+    const auto policy = FindPolicy("scheduled", "").build(context);
+    ASSERT_EQ(policy->Triggers().size(), 2U);
+    EXPECT_EQ(policy->Triggers()[0].at, kMillisecond);
+    EXPECT_EQ(policy->Triggers()[1].before, 2U);
+    CircuitPlan lit;
+    PlanView view = ViewOf(4, 1, lit);
+    view.trigger = 1;
+    EXPECT_FALSE(policy->Next(view)->duplex);
+    EXPECT_EQ(policy->Next(view)->circuits, (ServerCircuits{{0, 1}, {1, 2}, {2, 0}}));
+    for (const std::map<std::string, std::string>& wrong :
+         {std::map<std::string, std::string>{},
+          {{"plans.0.at", "1ms"}},
+          {{"plans.0.at", "1"}, {"plans.0.circuits", "0-1"}},
+          {{"plans.0.circuits", "0-1"}},
+          {{"plans.0.at", "1ms"}, {"plans.0.before", "1"}, {"plans.0.circuits", "0-1"}},
+          {{"plans.0.at", "1ms"}, {"plans.0.circuits", "0-1,1-2"}},
+          {{"plans.0.at", "1ms"}, {"plans.0.circuits", "0-1,2>3"}},
+          {{"plans.0.at", "1ms"}, {"plans.0.circuits", "0-4"}},
+          {{"plans.0.at", "1ms"}, {"plans.0.circuits", "a-b"}}})
+    {
+        PolicyContext bad = context;
+        bad.options = wrong;
+        EXPECT_THROW(static_cast<void>(FindPolicy("scheduled", "").build(bad)), SpecError);
+    }
+}
+
+TEST(Policy, ExternalProgramAnswersLineByLine)
+{
+    CircuitPlan lit;
+    lit.circuits = {{0, 1}};
+    PlanView view = ViewOf(2, 1, lit);
+    const auto ask = [&](const std::string& command) {
+        const auto policy =
+            FindPolicy("external", "").build({2, 1, 1, {{"command", command}}, "here"});
+        static_cast<void>(policy->Next(view));
+        return policy->Next(view);
+    };
+    EXPECT_FALSE(ask("while read -r line; do echo '{\"keep\": true}'; done"));
+    const auto plan =
+        ask("while read -r line; do echo '{\"circuits\": [[1, 0]], \"duplex\": false}'; done");
+    ASSERT_TRUE(plan);
+    EXPECT_FALSE(plan->duplex);
+    EXPECT_EQ(plan->circuits, (ServerCircuits{{1, 0}}));
+    EXPECT_THROW(ask("read -r line; echo '{\"keep\": true}'"), SpecError); // ends too early
+    EXPECT_THROW(ask("echo nonsense; sleep 1"), SpecError);
+    EXPECT_THROW(ask("while read -r line; do echo '{\"circuits\": [[0, 7]]}'; done"), SpecError);
+    EXPECT_THROW(ask(""), SpecError);
+}
+
+TEST(LitRouter, TakesShortestWaysOverWhatIsThere)
+{
+    // Two servers behind one switch each, two links between the switches, and a third server that could relay.
+    Topology topology(3);
+    const NodeId a = topology.AddSwitch("a");
+    const NodeId b = topology.AddSwitch("b");
+    const BitRate rate{1'000'000'000};
+    topology.AddDuplexLink(0, a, rate, 0); // 0, 1
+    topology.AddDuplexLink(1, b, rate, 0); // 2, 3
+    topology.AddDuplexLink(a, b, rate, 0); // 4, 5
+    topology.AddDuplexLink(a, b, rate, 0); // 6, 7
+    topology.AddDuplexLink(2, a, rate, 0); // 8, 9
+    topology.AddDuplexLink(2, b, rate, 0); // 10, 11
+    std::vector<bool> usable(12, true);
+    std::set<Path> seen;
+    for (std::uint64_t key = 0; key < 20; ++key)
+    {
+        seen.insert(LitRouter(topology, usable, 1, LitRouter::Relays::Servers).Find(0, 1, key));
+    }
+    EXPECT_EQ(seen, (std::set<Path>{{0, 4, 3}, {0, 6, 3}}));
+    usable[4] = false;
+    usable[6] = false;
+    EXPECT_EQ(LitRouter(topology, usable, 1, LitRouter::Relays::Servers).Find(0, 1, 0),
+              (Path{0, 9, 10, 3}));
+    EXPECT_TRUE(LitRouter(topology, usable, 1, LitRouter::Relays::None).Find(0, 1, 0).empty());
+    usable[9] = false;
+    EXPECT_TRUE(LitRouter(topology, usable, 1, LitRouter::Relays::Servers).Find(0, 1, 0).empty());
+    EXPECT_FALSE(LitRouter(topology, usable, 1, LitRouter::Relays::Servers).Find(1, 0, 0).empty());
+}
+
+TEST(OpticsSpec, ReconfigurationSaysWhatIsWrong)
+{
+    const auto complaint = [](const std::map<std::string, std::string>& texts) -> std::string {
+        try
+        {
+            static_cast<void>(
+                ParseReconfiguration(texts, {{"latency", "x.yaml:7:3"}}, "x.yaml:1:1"));
+            return "";
+        }
+        catch (const SpecError& error)
+        {
+            return error.what();
+        }
+    };
+    EXPECT_EQ(complaint({{"policy", "greedy"}, {"latency", "10ms"}}), "");
+    EXPECT_NE(complaint({{"latensy", "10ms"}}).find("did you mean 'latency'?"), std::string::npos);
+    EXPECT_EQ(complaint({{"latency", "10"}}).find("x.yaml:7:3: "), 0U);
+    EXPECT_NE(complaint({{"policy", "greedy"}, {"latency", "0s"}}), "");
+    EXPECT_NE(complaint({{"device", "ocss"}}).find("did you mean 'ocs'?"), std::string::npos);
+    EXPECT_NE(complaint({{"transition", "wait"}}), "");
+    EXPECT_NE(complaint({{"insertion_loss", "2 km"}}), "");
+    const ReconfigurationSpec spec =
+        ParseReconfiguration({{"policy", "greedy-direct"}, {"latency", "20us"}}, {}, "");
+    EXPECT_EQ(spec.period, 80 * kMicrosecond);
+    EXPECT_EQ(spec.first, 20 * kMicrosecond);
+    EXPECT_FALSE(spec.forwarding);
+}
+
+TEST(OpticsSpec, FailuresSayWhatIsWrong)
+{
+    const auto read = [](const std::string& text) { return ReadFailures(ParseYaml(text, "f")); };
+    const FailurePlan plan =
+        read("{detection: 2ms, repair: 3s, events: [{kind: link, between: [s0, s1], at: "
+             "1ms}, {kind: flap, server: 1, nic: 2, down: 1us, count: 4}, {kind: nic, "
+             "mtbf: 1s, count: 9}]}");
+    EXPECT_EQ(plan.detection, 2 * kMillisecond);
+    EXPECT_EQ(plan.repair, 3 * kSecond);
+    EXPECT_FALSE(plan.patch);
+    ASSERT_EQ(plan.events.size(), 3U);
+    EXPECT_EQ(plan.events[0].to, "s1");
+    EXPECT_EQ(plan.events[1].count, 4U);
+    EXPECT_EQ(plan.events[2].mtbf, kSecond);
+    EXPECT_EQ(read(plan.text).text, plan.text);
+    for (const char* wrong : {"[]",
+                              "x",
+                              "[{kind: lnk}]",
+                              "[{kind: nic}]",
+                              "[{kind: link, server: 1}]",
+                              "[{kind: link, link: 1, between: [a, b]}]",
+                              "[{kind: link, between: [a]}]",
+                              "[{kind: link, mtbf: 1s, at: 1s}]",
+                              "[{kind: server, server: 1, count: 2}]",
+                              "[{kind: link, at: 5}]",
+                              "{events: [{kind: link}], detect: 1s}"})
+    {
+        EXPECT_THROW(static_cast<void>(read(wrong)), SpecError) << wrong;
+    }
+}
+
+} // namespace
+} // namespace topoopt
