@@ -431,6 +431,31 @@ TEST(FlowSim, LinksAreNeverBusierThanTime)
                 0.02 * static_cast<double>(exact.finish));
 }
 
+/** The last task of a job may be a computation: nothing is looked up in a job that is over. */
+TEST(FlowSim, MayEndWithAComputation)
+{
+    TaskGraph graph;
+    graph.ranks = 3;
+    TaskId last = kNoId;
+    for (const RankId rank : {0U, 2U, 1U})
+    {
+        Task task;
+        task.kind = TaskKind::Compute;
+        task.rank = rank;
+        task.duration = 5 * kMicrosecond;
+        const TaskId id = graph.Add(task);
+        if (last != kNoId)
+        {
+            graph.AddDependency(last, id);
+        }
+        last = id;
+    }
+    graph.Finalize("test");
+    const FlowSimResult result = SimulateFlows(graph, Circle(3));
+    EXPECT_TRUE(result.complete);
+    EXPECT_EQ(result.finish, 15 * kMicrosecond);
+}
+
 TEST(FlowSim, StopsWhenToldTo)
 {
     const TaskGraph graph = OneTransfer(4, 0, 1, 1'000'000'000);

@@ -505,6 +505,10 @@ class FlowSimulation::Engine
         for (const auto& [number, rank] : m_idle)
         {
             Job& job = *m_jobs[number];
+            if (job.ranks.empty())
+            {
+                continue; // the task that made the rank idle was the job's last
+            }
             RankState& state = job.ranks[rank];
             if (!state.busy && !state.ready.empty())
             {

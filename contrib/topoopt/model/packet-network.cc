@@ -32,9 +32,9 @@ constexpr std::uint32_t kHeartbeatPeriod = 1U << 14;
 enum TrainFlag : std::uint8_t
 {
     kAck = 1,
-    kMissing = 2,    ///< acknowledgement that asks to go back to `sequence`
-    kAckRequest = 4, ///< the last packet asks for an acknowledgement
-    kMarked = 8,     ///< congestion experienced, all packets
+    kMissing = 2,     ///< acknowledgement that asks to go back to `sequence`
+    kAckRequest = 4,  ///< the last packet asks for an acknowledgement
+    kMarked = 8,      ///< congestion experienced, all packets
     kMarkedHere = 16, ///< and it was this link that marked them
     kSettled = 32     ///< acknowledgement whose arrival is no event: all it does is done
 };
@@ -66,7 +66,7 @@ struct alignas(64) PacketNetwork::Flow
     bool reordered = false;     ///< its packets may come by several ways
     // Receiver.
     bool missingSent = false;
-    bool everMissing = false; ///< has asked to go back
+    bool everMissing = false;   ///< has asked to go back
     std::uint32_t expected = 0; ///< first packet not received in order
     std::uint32_t lastSeen = 0; ///< one above the packet that arrived last
     std::uint32_t unacked = 0;  ///< packets since the last acknowledgement
@@ -641,12 +641,11 @@ PacketNetwork::FirstArrival(const Port& port) const
     }
     std::uint32_t index = train->advanced;
     // At the receiver only the last packet of an expected train has an effect: the others just count.
-    if (m_trains && train->links[train->hop + 1] == kNoId && (train->flags & kAck) == 0 &&
-        !train->flow->reordered)
+    if (m_trains && train->links[train->hop + 1] == kNoId && (train->flags & kAck) == 0)
     {
         const Train* const last = LastOfBurst(*train);
         if ((last != train || index + 1 < train->count) &&
-            train->sequence + index == train->flow->expected)
+            train->sequence + index == train->flow->expected && !train->flow->reordered)
         {
             return last->arrival + (last->count - 1) * last->gap;
         }
@@ -771,9 +770,9 @@ PacketNetwork::Settles(const Train& ack) const
     // On its last link nothing holds it up. The sender has sent everything once, and will not do otherwise before.
     const Flow& flow = *ack.flow;
     return ack.links[ack.hop + 1] == kNoId && (ack.flags & (kAck | kMissing)) == kAck &&
-           ack.sequence == flow.packets && m_controller == nullptr && !flow.over &&
-           !flow.waiting && !flow.everMissing && flow.retransmits == 0 &&
-           flow.sender.sent == flow.packets && ack.arrival - flow.lastProgress < m_timeout;
+           ack.sequence == flow.packets && m_controller == nullptr && !flow.over && !flow.waiting &&
+           !flow.everMissing && flow.retransmits == 0 && flow.sender.sent == flow.packets &&
+           ack.arrival - flow.lastProgress < m_timeout;
 }
 
 void

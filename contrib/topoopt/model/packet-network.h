@@ -174,6 +174,12 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
         m_pendingCalls += expected ? 1 : -1;
     }
 
+    /** Whether a message between servers is not over. */
+    [[nodiscard]] bool AnyActive() const
+    {
+        return m_unfinished > m_locals.size();
+    }
+
     /** When a packet last arrived in order. */
     [[nodiscard]] SimTime LastProgress() const
     {
