@@ -108,10 +108,12 @@ class Job:
 
     def search(self):
         """DP, search on a fixed topology, alternating optimisation: fluid and packet milliseconds of the three."""
+        if self.arguments.fidelity == "flow":
+            return self.fluid_search()
         both = self.plan("alternating", {"search": "alternating"})
         fixed = self.plan("mcmc", {"search": "mcmc", "confirm": "none"})
         if not both or not fixed:
-            return None
+            return self.fluid_search()
         if fixed["confirmed_ms"] == fixed["start_ms"]:
             fixed_ms = both["packet_start_ms"]  # nothing better was found
         else:
@@ -129,6 +131,18 @@ class Job:
             "dp": (both["start_ms"], both["packet_start_ms"]),
             "fixed": (fixed["confirmed_ms"], fixed_ms),
             "both": (both["confirmed_ms"], both["packet_ms"]),
+        }
+
+    def fluid_search(self):
+        """The same by fluid flows alone."""
+        both = self.plan("alternating-flow", {"search": "alternating", "confirm": "none"})
+        fixed = self.plan("mcmc", {"search": "mcmc", "confirm": "none"})
+        if not both:
+            return None
+        return {
+            "dp": (both["start_ms"], None),
+            "fixed": (fixed["confirmed_ms"] if fixed else None, None),
+            "both": (both["confirmed_ms"], None),
         }
 
     def fabrics(self):
@@ -184,20 +198,23 @@ def searches(jobs):
         times = job.search()
         if not times:
             continue
-        fluid = [(ms / packet - 1) * 100 for ms, packet in times.values()]
-        errors += [(abs(ms / packet - 1) * 100, job.name) for ms, packet in set(times.values())]
-        dp, fixed, both = (packet for _, packet in times.values())
+        packets = times["dp"][1] is not None
+        dp, fixed, both = (packet if packets else fluid for fluid, packet in times.values())
+        distance = ["", ""]
+        if packets:
+            errors += [(abs(ms / packet - 1) * 100, job.name) for ms, packet in set(times.values())]
+            distance = [f"{(times[key][0] / times[key][1] - 1) * 100:+.1f} %" for key in ("dp", "both")]
         good = good and both <= dp
         rows.append(
-            [job.model, str(job.servers), str(job.nics)]
-            + [f"{ms:.3f}" for ms in (dp, fixed, both)]
+            [job.model, str(job.servers), str(job.nics), "packets" if packets else "flows"]
+            + [f"{ms:.3f}" if ms else "-" for ms in (dp, fixed, both)]
             + [f"{dp / both:.2f}"]
-            + [f"{fluid[0]:+.1f} %", f"{fluid[2]:+.1f} %"]
+            + distance
         )
         if not job.arguments.print:
             print(" ".join(rows[-1]), file=sys.stderr, flush=True)
     table(
-        ["Model", "Servers", "d", "Start, ms", "Fixed, ms", "Altern., ms", "Gain", "Fluid: start", "Fluid: result"],
+        ["Model", "Servers", "d", "On", "Start, ms", "Fixed, ms", "Altern., ms", "Gain", "Fluid: start", "Fluid: result"],
         rows,
     )
     if errors:
@@ -239,7 +256,7 @@ def main():
     parser.add_argument("--budget", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tables", default="searches,fabrics")
-    parser.add_argument("--fidelity", default="packet", choices=["packet", "flow"], help="of the table of fabrics")
+    parser.add_argument("--fidelity", default="packet", choices=["packet", "flow"], help="flow: no packets at all")
     parser.add_argument("--print", action="store_true", help="only what has been made")
     parser.add_argument("-o", "--output", default="results/workload-table")
     arguments = parser.parse_args()
