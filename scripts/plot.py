@@ -107,6 +107,7 @@ def pictures(window: tuple[float, float] | None = None) -> dict[str, Callable[..
         "timeline": partial(timeline.timeline, window=window),
         "link_utilisation": links.link_utilisation,
         "traffic_matrix": matrix.traffic_matrix,
+        "ring_traffic": matrix.ring_traffic,
         "path_length": links.path_length,
         "pair_hops": topology.pair_hops,
         "link_load": links.link_load,

@@ -39,6 +39,85 @@ def panels(run: Run) -> dict[str, np.ndarray]:
     return {name: matrix for name, matrix in result.items() if matrix.any()}
 
 
+def ring_panels(run: Run) -> dict[str, np.ndarray]:
+    """Per ring of the wiring, named by its stride, the bytes that flows between neighbours in it carried."""
+    if run.topology is None or not run.flows.rows:
+        return {}
+    n = run.servers
+    kinds = run.flows.word("kind")
+    reduce = np.isin(kinds.codes, [i for i, kind in enumerate(kinds.names) if is_allreduce(kind)])
+    bytes_of = flow_matrix(run, np.flatnonzero(reduce))
+    after: dict[int, np.ndarray] = {}
+    for link in run.topology.links:
+        if link.ring is not None and max(link.src, link.dst) < n:
+            after.setdefault(link.ring, np.zeros((n, n), dtype=bool))[link.src, link.dst] = True
+    result = {}
+    for ring, mask in sorted(after.items(), key=lambda ring: ring[0]):
+        source, target = np.nonzero(mask)
+        strides = {int(stride) for stride in (target - source) % n}
+        name = f"ring {ring}"
+        if len(strides) == 1:
+            stride = strides.pop()
+            name = f"+{stride}" if 2 * stride <= n else f"-{n - stride}"
+        if name not in result and (bytes_of * mask).any():
+            result[name] = bytes_of * mask
+    # The strides forward, then those back.
+    return dict(sorted(result.items(), key=lambda panel: panel[0].startswith("-")))
+
+
+MAX_RINGS = 8
+
+
+def ring_traffic(runs: Sequence[Run], _: dict[str, Look], writer: Writer) -> None:
+    """Mutability: what one AllReduce puts on each ring. The bytes are the same, the matrix is another."""
+    header = ["run", "ring", "src_server", "dst_server", "bytes"]
+    drawn = [(run.label, name, matrix) for run in runs for name, matrix in ring_panels(run).items()]
+    if not drawn:
+        writer.empty("ring_traffic", "AllReduce by ring", "no flows of an AllReduce on rings", header)
+        return
+    shown = drawn[:MAX_RINGS]
+    positive = np.concatenate([matrix[matrix > 0] for _, _, matrix in shown])
+    norm = LogNorm(positive.min() / 10, positive.max())
+    columns = len(shown) if len(shown) <= 3 else 3 if len(shown) in (5, 6) else 4
+    lines = -(-len(shown) // columns)
+    side = (COLUMN_INCHES - 0.95) / max(columns, 3)
+    margins = (0.4, 0.38, COLUMN_INCHES - 0.4 - side * columns, 0.28)
+    height = lines * (side + 0.24) - 0.24 + 0.66
+    figure, grid = framed_figure(height, margins, nrows=lines, ncols=columns, squeeze=False)
+    figure.subplots_adjust(wspace=0.14, hspace=0.3)
+    for ax in grid.flat[len(shown) :]:
+        ax.set_axis_off()
+    several = len({label for label, _, _ in shown}) > 1
+    for i, (ax, (label, name, matrix)) in enumerate(zip(grid.flat, shown)):
+        ax.grid(visible=False)
+        ax.tick_params(labelsize=5, length=1.5, pad=1, labelleft=i % columns == 0, labelbottom=i + columns >= len(shown))
+        image = ax.imshow(np.where(matrix > 0, matrix, np.nan), norm=norm, cmap="viridis_r", interpolation="nearest")
+        total = format_bytes(float(matrix.sum()))
+        ax.set_title(f"{label} {name}: {total}" if several else f"{name}: {total}", fontsize=5.5, pad=3)
+        if i % columns == 0:
+            ax.set_ylabel("source server", fontsize=6, labelpad=2)
+        if i + columns >= len(shown):
+            ax.set_xlabel("destination" if columns > 3 else "destination server", fontsize=6, labelpad=2)
+    left = margins[0] + side * columns + 0.06
+    bar = figure.add_axes((left / COLUMN_INCHES, margins[1] / height, 0.09 / COLUMN_INCHES, 1 - 0.66 / height))
+    colours = figure.colorbar(image, cax=bar, format=lambda value, _: format_bytes(value))
+    colours.ax.tick_params(labelsize=5, pad=1, which="both")
+    bar.grid(visible=False)
+    bar.set_title("bytes", fontsize=5.5, pad=3, loc="left")
+    if len(shown) < len(drawn):
+        figure.text(0.01, 0.01, f"first {len(shown)} of {len(drawn)} rings", fontsize=5)
+    writer.picture("ring_traffic", figure)
+    writer.table(
+        "ring_traffic",
+        header,
+        (
+            (label, name, int(src), int(dst), matrix[src, dst])
+            for label, name, matrix in drawn
+            for src, dst in np.argwhere(matrix > 0)[:MAX_CELLS_IN_CSV]
+        ),
+    )
+
+
 def traffic_matrix(runs: Sequence[Run], _: dict[str, Look], writer: Writer) -> None:
     """A column of panels per run, a row per part of the traffic; white = no byte."""
     header = ["run", "part", "src_server", "dst_server", "bytes"]

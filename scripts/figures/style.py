@@ -98,6 +98,7 @@ def setup() -> None:
             "figure.dpi": 100,
             "savefig.dpi": DPI,
             "pdf.fonttype": 42,
+            "svg.hashsalt": "topoopt",
             "path.simplify": True,
         }
     )
@@ -204,12 +205,18 @@ class Writer:
     out: Path
     names: list[str]
 
-    def picture(self, name: str, figure: Figure) -> None:
-        figure.savefig(self.out / f"{name}.png", metadata={"Software": None})
-        dateless = {"Creator": None, "Producer": None, "CreationDate": None}
-        figure.savefig(self.out / f"{name}.pdf", metadata=dateless)
+    def picture(self, name: str, figure: Figure, formats: Sequence[str] = ("png", "pdf")) -> None:
+        dateless = {
+            "png": {"Software": None},
+            "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+            "svg": {"Creator": None, "Date": None},
+        }
+        for form in formats:
+            figure.savefig(self.out / f"{name}.{form}", metadata=dateless[form])
+            # The margins found for the first file hold for the others.
+            figure.set_layout_engine("none")
+            self.names.append(f"{name}.{form}")
         plt.close(figure)
-        self.names += [f"{name}.png", f"{name}.pdf"]
 
     def table(self, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]], meta: dict[str, str] = {}) -> None:
         with open(self.out / f"{name}.csv", "w", encoding="utf-8", newline="") as stream:
@@ -226,7 +233,7 @@ class Writer:
 
     def empty(self, name: str, title: str, reason: str, header: Sequence[str]) -> None:
         """A picture that says why there is nothing to see, and a CSV with its header alone."""
-        figure, ax = new_figure(1.3)
+        figure, ax = framed_figure(1.3, (0.0, 0.0, 0.0, 0.0))
         ax.set_axis_off()
         ax.text(0.5, 0.6, title, ha="center", va="center", fontsize=8, transform=ax.transAxes)
         ax.text(0.5, 0.32, reason, ha="center", va="center", color="#555555", transform=ax.transAxes, wrap=True)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The wiring of each fabric: servers on a circle, switches on circles inside it, rings by colour, MP links by weight."""
+"""The wiring of each fabric: rings by colour, MP links by weight.
+
+Where servers are cabled to switches alone and switches of one tier not to each other, tiers lie above each other; else servers
+are on a circle and switches on circles inside it.
+"""
 
 from __future__ import annotations
 
@@ -39,18 +43,51 @@ def levels(topology: TopologyFile) -> np.ndarray:
     return np.where(level < 0, 1, level)
 
 
-def positions(topology: TopologyFile) -> np.ndarray:
-    """Coordinates in the unit circle. Server 0 is at the top, numbers run clockwise.
-
-    Switches keep the order of the mean direction of the nodes below them, which keeps a Clos without needless crossings.
-    """
-    level = levels(topology)
-    place = np.zeros((len(topology.nodes), 2))
+def parts_below(topology: TopologyFile, level: np.ndarray) -> list[list[int]]:
+    """The neighbours of each node that are nearer to a server than itself, once per directed link."""
     below: list[list[int]] = [[] for _ in topology.nodes]
     for link in topology.links:
         for a, b in ((link.src, link.dst), (link.dst, link.src)):
             if level[b] < level[a]:
                 below[a].append(b)
+    return below
+
+
+def is_tiered(topology: TopologyFile) -> bool:
+    """Whether there are switches and no link joins two nodes of one level: Clos networks and stars."""
+    level = levels(topology)
+    flat = any(level[link.src] == level[link.dst] for link in topology.links)
+    return len(topology.nodes) > topology.servers > 0 and len(topology.links) > 0 and not flat
+
+
+def positions(topology: TopologyFile) -> np.ndarray:
+    """Coordinates from -1 to 1 in both directions.
+
+    On circles, server 0 is at the top and numbers run clockwise. In tiers, servers are at the bottom and numbers run from left to
+    right. Switches keep the order of the mean place of the nodes below them, which keeps a Clos without needless crossings.
+    """
+    return _tiers(topology) if is_tiered(topology) else _circles(topology)
+
+
+def _tiers(topology: TopologyFile) -> np.ndarray:
+    level = levels(topology)
+    below = parts_below(topology, level)
+    place = np.zeros((len(topology.nodes), 2))
+    depth = int(level.max())
+    for tier in range(depth + 1):
+        nodes = np.flatnonzero(level == tier)
+        if tier:
+            nodes = np.array(sorted(nodes, key=lambda n: (round(float(place[below[n], 0].mean()), 6), n)))
+        # The middles of equal parts of the width.
+        place[nodes, 0] = (2 * np.arange(len(nodes)) + 1) / len(nodes) - 1
+        place[nodes, 1] = 2 * tier / depth - 1
+    return place
+
+
+def _circles(topology: TopologyFile) -> np.ndarray:
+    level = levels(topology)
+    below = parts_below(topology, level)
+    place = np.zeros((len(topology.nodes), 2))
     depth = int(level.max(initial=0))
     turn = np.zeros(len(topology.nodes))
     for ring in range(depth + 1):
@@ -116,14 +153,21 @@ def pair_hops(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> N
     cdf_picture("pair_hops", runs, styles, curves, axis, writer, header)
 
 
-def cables(topology: TopologyFile) -> list[tuple[int, int, int | None, bool, int]]:
-    """(a, b, ring, mp, how many directed links) for each pair of nodes and purpose."""
+def cables(run: Run) -> list[tuple[int, int, int | None, bool, int]]:
+    """(a, b, ring, mp, how many directed links) for each pair of nodes and purpose.
+
+    Only TopoOpt gives links to model-parallel traffic; in other fabrics a link outside of the rings is just a link.
+    """
     count: dict[tuple[int, int, int, bool], int] = {}
-    for link in topology.links:
+    for link in run.topology.links:
         a, b = sorted((link.src, link.dst))
-        key = (a, b, -1 if link.ring is None else link.ring, link.mp)
+        key = (a, b, -1 if link.ring is None else link.ring, link.mp and run.kind == "topoopt")
         count[key] = count.get(key, 0) + 1
     return [(a, b, None if ring < 0 else ring, mp, n) for (a, b, ring, mp), n in sorted(count.items())]
+
+
+# Wires between the same two nodes that are drawn one by one.
+MAX_PARALLEL = 4
 
 
 def topology(runs: Sequence[Run], _: dict[str, Look], writer: Writer) -> None:
@@ -148,16 +192,17 @@ def topology(runs: Sequence[Run], _: dict[str, Look], writer: Writer) -> None:
     for ax, run in zip(grid.flat, drawn):
         _draw(ax, run)
     handles = [Line2D([], [], color=_ring_colour(k), linestyle=_ring_dash(k), label=f"ring {k}") for k in rings[:8]]
-    if any(link.mp for run in drawn for link in run.topology.links):
+    wires = [(ring, mp) for run in drawn for _, _, ring, mp, _ in cables(run)]
+    if any(mp for _, mp in wires):
         handles.append(Line2D([], [], color="black", linewidth=1.8, label="MP link"))
-    if any(link.ring is None and not link.mp for run in drawn for link in run.topology.links):
-        handles.append(Line2D([], [], color="#999999", linewidth=0.8, label="other link"))
+    if any(ring is None and not mp for ring, mp in wires):
+        handles.append(Line2D([], [], color="#888888", linewidth=0.8, label="other link"))
     figure.legend(handles=handles, loc="lower center", ncol=3, columnspacing=1.2)
-    writer.picture("topology", figure)
+    writer.picture("topology", figure, ("png", "pdf", "svg"))
     rows = (
         (run.label, run.topology.nodes[a].name, run.topology.nodes[b].name, ring, int(mp), n)
         for run in drawn
-        for a, b, ring, mp, n in cables(run.topology)
+        for a, b, ring, mp, n in cables(run)
     )
     writer.table("topology", header, rows)
 
@@ -181,12 +226,12 @@ def _draw(ax, run: Run) -> None:
     wiring = run.topology
     place = positions(wiring)
     n = wiring.servers
-    thin = 1.0 if n <= 32 else max(0.35, 32 / n)
+    thin = 1.0 if len(wiring.links) <= 100 else max(0.35, 100 / len(wiring.links))
     groups: dict[tuple[int, bool], list[Curve]] = {}
-    wires = cables(wiring)
+    wires = [wire[:4] for wire in cables(run) for _ in range(min(-(-wire[4] // 2), MAX_PARALLEL))]
     together = Counter((a, b) for a, b, *_ in wires)
     seen: Counter[tuple[int, int]] = Counter()
-    for a, b, ring, mp, _ in wires:
+    for a, b, ring, mp in wires:
         # Wires between the same two nodes bend apart.
         bend = 0.09 * (seen[a, b] - (together[a, b] - 1) / 2)
         seen[a, b] += 1
@@ -198,18 +243,33 @@ def _draw(ax, run: Run) -> None:
             style = {"edgecolors": _ring_colour(ring), "linewidths": 0.9 * thin, "linestyles": [_ring_dash(ring)]}
             style["zorder"] = 2
         else:
-            style = {"edgecolors": "#999999", "linewidths": 0.6 * thin, "zorder": 1}
+            style = {"edgecolors": "#888888", "linewidths": 0.7 * thin, "zorder": 1}
         ax.add_collection(PathCollection(curves, facecolors="none", **style))
-    size = min(28.0, 350 / max(n, 1))
-    ax.scatter(*place[:n].T, s=size, color="white", edgecolor="#222222", linewidth=0.6, zorder=4)
-    ax.scatter(*place[n:].T, s=size * 0.9, marker="s", color="#dddddd", edgecolor="#222222", linewidth=0.5, zorder=4)
-    every = 1 if n <= 16 else -(-n // 16)
-    for server in range(0, n, every):
-        x, y = 1.13 * place[server]
-        ax.text(x, y, str(server), ha="center", va="center", fontsize=5)
     switches = len(wiring.nodes) - n
+    size = min(28.0, 350 / max(n, 1))
+    small = min(25.0, 350 / max(np.bincount(levels(wiring)).max(initial=1), 1))
+    ax.scatter(*place[:n].T, s=size, color="white", edgecolor="#222222", linewidth=0.6 * thin, zorder=4)
+    ax.scatter(*place[n:].T, s=small, marker="s", color="#dddddd", edgecolor="#222222", linewidth=0.5 * thin, zorder=4)
+    tiered = is_tiered(wiring)
+    every = 1 if n <= (10 if tiered else 16) else -(-n // (8 if tiered else 16))
+    for server in range(0, n, every):
+        x, y = (place[server, 0], -1.14) if tiered else 1.13 * place[server]
+        ax.text(x, y, str(server), ha="center", va="center", fontsize=5)
+    if tiered:
+        _name_tiers(ax, wiring, place)
     what = f"{n} servers" + (f", {switches} switches" if switches > 1 else ", 1 switch" if switches else "")
-    ax.set_title(f"{run.label}: {what},\n{len(wiring.links)} directed links", fontsize=6, pad=-2)
+    ax.set_title(f"{run.label}\n{what}, {len(wiring.links)} directed links", fontsize=5.5, pad=-2)
     ax.set_xlim(-1.22, 1.22)
     ax.set_ylim(-1.22, 1.22)
     ax.set_aspect("equal")
+
+
+def _name_tiers(ax, wiring: TopologyFile, place: np.ndarray) -> None:
+    """Above the left end of each tier of switches its number and what their names have in common."""
+    level = levels(wiring)
+    for tier in range(1, int(level.max()) + 1):
+        nodes = np.flatnonzero(level == tier)
+        names = sorted({wiring.nodes[node].name.rstrip("0123456789.-_") or wiring.nodes[node].kind for node in nodes})
+        text = f"{len(nodes)} {'/'.join(names)}"[:24]
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.8}
+        ax.text(-1.2, place[nodes[0], 1] + 0.1, text, fontsize=5, va="center", bbox=box, zorder=5)

@@ -116,7 +116,10 @@ def _topology(run: Run) -> dict[str, Any] | None:
     return {
         "servers": wiring.servers,
         "nodes": [[node.name, node.kind, *xy] for node, xy in zip(wiring.nodes, place)],
-        "links": [[link.id, link.src, link.dst, link.rate_bps, link.ring, link.mp] for link in wiring.links],
+        "links": [
+            [link.id, link.src, link.dst, link.rate_bps, link.ring, link.mp and run.kind == "topoopt"]
+            for link in wiring.links
+        ],
     }
 
 

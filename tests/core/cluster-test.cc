@@ -389,6 +389,11 @@ TEST(Cluster, CheckFindsWhatIsWrong)
     EXPECT_GE(wrong([](auto& s) { s[1].occupied = s[0].end - 1; }), 4U);
     EXPECT_GE(wrong([](auto& s) { s[1].patchBegin = s[0].patchEnd - 1; }), 1U);
     EXPECT_EQ(wrong([](auto& s) { s[1].end = s[1].start - 1; }), 1U);
+    const ClusterOptions ahead = Panel(4, 10, 0, true);
+    std::vector<JobSchedule> early = ScheduleJobs(ahead, jobs, {50, 50}).jobs;
+    EXPECT_TRUE(CheckSchedule(ahead, jobs, early).empty());
+    early[1].assigned = early[0].start - 1;
+    EXPECT_EQ(CheckSchedule(ahead, jobs, early).size(), 4U);
 }
 
 TEST(Cluster, RefusesWhatCanNeverRunAndTimesOutOfTurn)

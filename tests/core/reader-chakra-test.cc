@@ -3,6 +3,7 @@
 #include "trace-support.h"
 
 #include <algorithm>
+#include <map>
 
 namespace topoopt
 {
@@ -158,6 +159,55 @@ TEST(Chakra, HostRecordsAreNoNetworkOperations)
     EXPECT_EQ(w.graph.collectives.size(), 0u);
     EXPECT_EQ(w.ranks[0].computeTime, 4 * kMicrosecond);
     EXPECT_EQ(Load({rank}, {{"cpu_compute", "true"}}).ranks[0].computeTime, 54 * kMicrosecond);
+}
+
+TEST(Chakra, RecordsWithoutEffectAreLeftOutAndTheOrderHolds)
+{
+    const auto host = [](std::uint64_t id, const std::vector<std::uint64_t>& deps) {
+        return Record(Head(id, 4, deps) + Attribute("is_cpu_op", Field(27, std::uint64_t{1})));
+    };
+    // 1 -> host 2 -> host 3 -> 4: the hosts only pass the order on. 8 and 9 join in host 10, which has to stay.
+    const std::string chain = Metadata() + Compute(1, 5) + host(2, {1}) + host(3, {2}) +
+                              Compute(4, 7, {3}) + Compute(8, 1, {4}) + Compute(9, 1, {4}) +
+                              host(10, {8, 9}) + Compute(11, 1, {10}) + host(12, {10}) +
+                              host(13, {});
+    const LoadedWorkload w = Load({chain});
+    EXPECT_EQ(w.facts.at("nodes"), 10);
+    EXPECT_EQ(w.facts.at("records_without_effect"), 4);
+    ASSERT_EQ(w.graph.tasks.size(), 6u);
+    std::map<std::uint64_t, TaskId> at;
+    for (TaskId t = 0; t < w.graph.tasks.size(); ++t)
+    {
+        at[w.graph.tasks[t].sourceId] = t;
+    }
+    const auto next = [&](std::uint64_t id) {
+        std::vector<std::uint64_t> ids;
+        for (const TaskId* s = w.graph.SuccessorsBegin(at.at(id));
+             s != w.graph.SuccessorsEnd(at.at(id));
+             ++s)
+        {
+            ids.push_back(w.graph.tasks[*s].sourceId);
+        }
+        std::sort(ids.begin(), ids.end());
+        return ids;
+    };
+    using Ids = std::vector<std::uint64_t>;
+    EXPECT_EQ(next(1), (Ids{4}));
+    EXPECT_EQ(next(4), (Ids{8, 9}));
+    EXPECT_EQ(next(8), (Ids{10}));
+    EXPECT_EQ(next(9), (Ids{10}));
+    EXPECT_EQ(next(10), (Ids{11}));
+    // A cycle through a host record is found all the same.
+    EXPECT_HAS(Error({Metadata() + Compute(1, 5, {3}) + host(2, {1}) + host(3, {2})}),
+               "nodes 1 -> 2 -> 3 -> 1");
+    // With timing kept a recorded start is an effect.
+    const std::string timed =
+        Metadata() +
+        Record(Head(1, 4, {}) + Attribute("is_cpu_op", Field(27, std::uint64_t{1})) +
+               Field(6, std::uint64_t{70})) +
+        Compute(2, 1, {1});
+    EXPECT_EQ(Load({timed}).graph.tasks.size(), 1u);
+    EXPECT_EQ(Load({timed}, {{"timing", "kept"}}).graph.tasks.size(), 2u);
 }
 
 TEST(Chakra, UnplaceableMessagesAreRefusedOrCounted)

@@ -158,6 +158,9 @@ TEST(TopologyFile, BadOnesAreRefusedWithTheLine)
     EXPECT_HAS(read("2 0 1\n0 2 100Gbps 1us 0\n"), "t.txt:2:2");
     EXPECT_HAS(read("2 0 2\n0 1 100Gbps 1us 0\n"), "found 1 links, expected 2");
     EXPECT_HAS(read("3 0 1\n0 1 100Gbps 1us 0\n"), "no way from host");
+    EXPECT_HAS(read("4 0 2\n0 1 100Gbps 1us 0\n2 3 1Gbps 1us 0\n"), "no way from host n2");
+    EXPECT_HAS(read("1000000 0 1\n0 1 100Gbps 1us 0\n"), "each of 1000000 hosts");
+    EXPECT_EQ(read("3 1 1\n2\n0 1 100Gbps 1us 0\n"), "no error") << "a spare switch";
     EXPECT_HAS(read("2 2 1\n0 1\n0 1 100Gbps 1us 0\n"), "expected at least one host");
     EXPECT_HAS(read("3 1 1\n5\n"), "t.txt:2:1");
 }

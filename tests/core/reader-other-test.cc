@@ -3,6 +3,7 @@
 #include "trace-support.h"
 
 #include <algorithm>
+#include <map>
 
 namespace topoopt
 {
@@ -169,6 +170,21 @@ TEST(LayerTable, SimaiGroupsAreTensorDataAndExpert)
     EXPECT_HAS(ErrorOf([&] { (void)Table(pipeline, {}); }), "pp: found 2");
 }
 
+TEST(LayerTable, GroupsOfManyRanksAreMadeOnce)
+{
+    const std::string text = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 ep: 4 "
+                             "pp: 1 vpp: 1 ga: 1 all_gpus: 8192\n"
+                             "1\nl -1 1 ALLREDUCE 8192 1 ALLTOALL_EP 80 1 ALLGATHER_DP_EP 256 1\n";
+    const LoadedWorkload w = Table(text, {});
+    std::map<std::size_t, std::size_t> groups; // size -> number
+    for (const CommGroup& group : w.graph.groups)
+    {
+        ++groups[group.members.size()];
+    }
+    // 1024 of 8 tensor ranks, 2048 of 4 expert ranks, 32 of 256 replicas of an expert.
+    EXPECT_EQ(groups, (std::map<std::size_t, std::size_t>{{8, 1024}, {4, 2048}, {256, 32}}));
+}
+
 LoadedWorkload
 Goal(const std::string& text)
 {
@@ -211,6 +227,10 @@ TEST(Goal, ErrorsHaveTheLine)
     EXPECT_HAS(error("a: calc 1\nb: calc 1\na requires b\nb requires a"), "cycle");
     EXPECT_HAS(ErrorOf([] { (void)Goal("num_ranks 2\nrank 0 {\n}\n"); }),
                "found no block of rank 1");
+    EXPECT_HAS(ErrorOf([] { (void)Goal("num_ranks 1000000\nrank 1 {\n}\nrank 0 {\n}\n"); }),
+               "found no block of rank 2");
+    EXPECT_HAS(ErrorOf([] { (void)Goal("num_ranks 2\nrank 0 {\n}\nrank 0 {\n}\n"); }),
+               "each rank once");
     EXPECT_HAS(ErrorOf([] { (void)Goal("num_ranks 1\nrank 0 {\ncalc 1\n"); }),
                "end of the file inside rank 0");
 }

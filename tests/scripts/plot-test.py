@@ -14,7 +14,9 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import warnings
+from functools import partial
 from pathlib import Path
 
 SOURCE = Path(os.environ.get("TOPOOPT_SOURCE", Path(__file__).resolve().parents[2]))
@@ -28,6 +30,7 @@ except ImportError as error:
     sys.exit(77)
 
 import plot  # noqa: E402
+from figures import style  # noqa: E402
 from synthetic_results import FLOW_HEADER, make_results, write_csv  # noqa: E402
 from figures.completion import operation_bounds  # noqa: E402
 from figures.links import utilisation_grid  # noqa: E402
@@ -47,22 +50,33 @@ from topoopt_results import (  # noqa: E402
 
 PICTURES = set(
     "fct_cdf fct_tail slowdown_by_size tail_table completion iteration_times collectives timeline link_utilisation"
-    " traffic_matrix path_length pair_hops link_load bandwidth_tax topology".split()
+    " traffic_matrix ring_traffic path_length pair_hops link_load bandwidth_tax topology".split()
 )
+
+
+# Pixels cost time and no test counts them.
+style.DPI = 40
 
 
 def plot_command(*arguments: object, hash_seed: str) -> tuple[int, str]:
     """The script as its own process: exit status and standard error."""
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONWARNINGS": "error::UserWarning"}
-    command = ["/usr/bin/python3", SOURCE / "scripts" / "plot.py", *map(str, arguments)]
+    program = f"import sys, plot; from figures import style; style.DPI = {style.DPI}; sys.exit(plot.main(sys.argv[1:]))"
+    environment["PYTHONPATH"] = str(SOURCE / "scripts")
+    command = ["/usr/bin/python3", "-B", "-c", program, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     return done.returncode, done.stderr
 
 
-def plot_here(*arguments: object) -> tuple[int, str]:
-    """The same within this process, which saves a second for each call."""
+def plot_here(*arguments: object, rendered: bool = True) -> tuple[int, str]:
+    """The same within this process, which saves a second for each call; without `rendered` it makes no picture files."""
     errors = io.StringIO()
-    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stderr(errors))
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(warnings.catch_warnings())
+        if not rendered:
+            stack.enter_context(unittest.mock.patch("matplotlib.figure.Figure.savefig"))
         warnings.simplefilter("error", UserWarning)
         status = plot.main([str(argument) for argument in arguments])
     return status, errors.getvalue()
@@ -82,8 +96,15 @@ class Scratch(unittest.TestCase):
         self.dir = Path(holder.name)
 
     def draw(self, *arguments: object) -> Path:
+        """Every file in full."""
         out = self.dir / "out"
         self.assertEqual(plot_here(*arguments, "-o", out), (0, ""))
+        return out
+
+    def tables(self, *arguments: object) -> Path:
+        """The tables behind the pictures, at a tenth of the time."""
+        out = self.dir / "out"
+        self.assertEqual(plot_here(*arguments, "-o", out, rendered=False), (0, ""))
         return out
 
     def refuse(self, *arguments: object, found: str) -> None:
@@ -108,7 +129,7 @@ class Reading(Scratch):
         path.write_text(path.read_text() + local)
         run = read_results([directory])[0]
         self.assertEqual((run.all_flows.rows, run.flows.rows, int(run.finished.sum())), (101, 100, 100))
-        rows = rows_of(self.draw(directory, "--only", "tail_table") / "tail_table.csv")
+        rows = rows_of(self.tables(directory, "--only", "tail_table") / "tail_table.csv")
         self.assertEqual(rows[0]["n"], "100")
         self.assertNotIn("copy", {row["flows"] for row in rows})
 
@@ -124,7 +145,7 @@ class Reading(Scratch):
         run = read_results([directory])[0]
         self.assertEqual(run.matrix("link").shape, (8, 8))
         self.assertEqual(run.matrix("link")[7, 7], 70)
-        rows = rows_of(self.draw(directory, "--only", "timeline") / "timeline.csv")
+        rows = rows_of(self.tables(directory, "--only", "timeline") / "timeline.csv")
         self.assertEqual([row["kind"] for row in rows], ["compute", "all_reduce"])
 
     def test_looks_follow_the_kind(self) -> None:
@@ -216,12 +237,12 @@ class Refusals(Scratch):
 
 class Pictures(Scratch):
     def test_every_picture_has_three_files_of_equal_bytes(self) -> None:
-        one = make_results(self.dir / "one", flows=300, unfinished=9)
-        two = make_results(self.dir / "two", flows=200, seed=2)
+        one = make_results(self.dir / "one", fabrics=("topoopt", "fat-tree"), flows=200, unfinished=9)
+        two = make_results(self.dir / "two", fabrics=("topoopt",), flows=100, seed=2, servers=4)
         sums = []
-        for seed in ("1", "2"):
-            out = self.dir / seed
-            self.assertEqual(plot_command(one, two, "-o", out, hash_seed=seed), (0, ""))
+        for name, run in (("own", partial(plot_command, hash_seed="1")), ("here", plot_here)):
+            out = self.dir / name
+            self.assertEqual(run(one, two, "-o", out), (0, ""))
             files = sorted(out.iterdir())
             sums.append({path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files})
         self.assertEqual(sums[0], sums[1])
@@ -234,18 +255,18 @@ class Pictures(Scratch):
             self.assertTrue((out / f"{stem}.csv").exists(), stem)
 
     def test_empty_results_say_so(self) -> None:
-        for name, options, reason in (
-            ("none", {"flow_table": False}, "no flow table"),
-            ("zero", {"flows": 0}, "the flow tables are empty"),
-            ("cut", {"flows": 5, "fabrics": ("ring", "torus"), "unfinished": 5}, None),
+        for name, draw, options, reason in (
+            ("none", self.tables, {"flow_table": False}, "no flow table"),
+            ("zero", self.draw, {"flows": 0}, "the flow tables are empty"),
+            ("cut", self.tables, {"flows": 5, "fabrics": ("ring", "torus"), "unfinished": 5}, None),
         ):
-            out = self.draw(make_results(self.dir / name, **options))
+            out = draw(make_results(self.dir / name, servers=4, **options))
             if reason:
                 self.assertIn(reason, (out / "fct_cdf.csv").read_text())
                 self.assertEqual(rows_of(out / "fct_cdf.csv"), [])
                 self.assertIn(reason, (out / "tail_table.md").read_text())
         directory = make_results(self.dir / "norun", fabrics=())
-        self.assertIn("the results hold no run", (self.draw(directory) / "completion.csv").read_text())
+        self.assertIn("the results hold no run", (self.tables(directory) / "completion.csv").read_text())
 
     def test_cdf_ends_below_one_for_unfinished_flows(self) -> None:
         out = self.draw(make_results(self.dir / "a", flows=400, unfinished=100), "--only", "fct_cdf")
@@ -256,20 +277,20 @@ class Pictures(Scratch):
     def test_cdf_is_exact(self) -> None:
         directory = make_results(self.dir / "a", flows=5000, fabrics=("topoopt",))
         times = np.sort(read_results([directory])[0].flows.number("fct_ps"))
-        out = self.draw(directory, "--only", "fct_cdf")
+        out = self.tables(directory, "--only", "fct_cdf")
         rows = rows_of(out / "fct_cdf.csv")
         self.assertLess(len(rows), 1200)
         for row in rows:
             self.assertAlmostEqual(float(row["fraction"]), np.mean(times <= float(row["fct_ps"])), 8)
         self.assertEqual([float(row["fct_ps"]) for row in rows[-100:]], times[-100:].tolist())
-        tail = rows_of(self.draw(directory, "--only", "fct_cdf") / "fct_tail.csv")
+        tail = rows_of(self.tables(directory, "--only", "fct_cdf") / "fct_tail.csv")
         for row in tail:
             self.assertAlmostEqual(float(row["fraction"]), np.mean(times >= float(row["fct_ps"])), 8)
 
     def test_tail_table(self) -> None:
         directory = make_results(self.dir / "a", flows=1000, fabrics=("topoopt", "fat-tree"), unfinished=20)
         runs = read_results([directory])
-        rows = rows_of(self.draw(directory, "--only", "tail_table") / "tail_table.csv")
+        rows = rows_of(self.tables(directory, "--only", "tail_table") / "tail_table.csv")
         first = rows[0]
         times = np.sort(runs[0].flows.number("fct_ps"))
         self.assertEqual((first["flows"], first["run"], first["n"]), ("all flows", "topoopt", "1000"))
@@ -285,7 +306,7 @@ class Pictures(Scratch):
     def test_slowdown_bins_keep_every_flow(self) -> None:
         for name, options, bins in (("many", {}, 20), ("few", {"few_sizes": True}, 3)):
             directory = make_results(self.dir / name, flows=1000, fabrics=("topoopt",), **options)
-            rows = rows_of(self.draw(directory, "--only", "slowdown_by_size") / "slowdown_by_size.csv")
+            rows = rows_of(self.tables(directory, "--only", "slowdown_by_size") / "slowdown_by_size.csv")
             sizes = read_results([directory])[0].flows.number("bytes")
             self.assertEqual(len(rows), bins)
             self.assertEqual(sum(int(row["flows"]) for row in rows), 1000)
@@ -296,7 +317,7 @@ class Pictures(Scratch):
     def test_completion_equals_the_summary(self) -> None:
         directory = make_results(self.dir / "a")
         runs = json.loads((directory / "summary.json").read_text())["runs"]
-        rows = rows_of(self.draw(directory, "--only", "completion") / "completion.csv")
+        rows = rows_of(self.tables(directory, "--only", "completion") / "completion.csv")
         for run, row in zip(runs, rows):
             times = run["iteration_time_ps"]
             self.assertAlmostEqual(float(row["mean_ps"]) / (sum(times) / len(times)), 1, 6)
@@ -319,7 +340,7 @@ class Pictures(Scratch):
 
     def test_trace_slices_of_a_thread_do_not_overlap(self) -> None:
         directory = make_results(self.dir / "a", unfinished=3)
-        out = self.draw(directory, "--only", "timeline")
+        out = self.tables(directory, "--only", "timeline")
         trace = json.loads((out / "timeline.trace.json").read_text())
         threads: dict[tuple[int, int], float] = {}
         slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
@@ -334,8 +355,8 @@ class Pictures(Scratch):
 
     def test_timeline_window(self) -> None:
         directory = make_results(self.dir / "a", fabrics=("topoopt",))
-        whole = rows_of(self.draw(directory, "--only", "timeline") / "timeline.csv")
-        part = rows_of(self.draw(directory, "--only", "timeline", "--window", "1ms:2000us") / "timeline.csv")
+        whole = rows_of(self.tables(directory, "--only", "timeline") / "timeline.csv")
+        part = rows_of(self.tables(directory, "--only", "timeline", "--window", "1ms:2000us") / "timeline.csv")
         expected = [row for row in whole if float(row["end_ps"]) > 1e9 and float(row["start_ps"]) < 2e9]
         self.assertEqual(part, expected)
         self.assertTrue(0 < len(part) < len(whole))
@@ -357,7 +378,7 @@ class Pictures(Scratch):
         directory = make_results(self.dir / "a", fabrics=("topoopt",), unfinished=0)
         demand = read_results([directory])[0].demand
         cells: dict[str, float] = {}
-        for row in rows_of(self.draw(directory, "--only", "traffic_matrix") / "traffic_matrix.csv"):
+        for row in rows_of(self.tables(directory, "--only", "traffic_matrix") / "traffic_matrix.csv"):
             cells[row["part"]] = cells.get(row["part"], 0) + float(row["bytes"])
         self.assertEqual(cells["demand"], demand.sum())
         self.assertEqual(cells["AllReduce"] + cells["other than AllReduce"], demand.sum())
@@ -406,6 +427,55 @@ class Pictures(Scratch):
         )
         self.assertEqual(server_hops(one_way)[:2].tolist(), [1, 1])
 
+    def test_tiers_of_a_clos(self) -> None:
+        """A 4-ary Fat-tree lies in four rows; the pods, whose switches are listed backwards, stay above their servers."""
+        names = [f"s{i}" for i in range(16)]
+        names += [f"{kind}{i}" for kind in ("edge", "agg") for i in reversed(range(8))] + [f"core{i}" for i in range(4)]
+        index = {name: i for i, name in enumerate(names)}
+        pairs = [(f"s{i}", f"edge{i // 2}") for i in range(16)]
+        pairs += [(f"edge{i}", f"agg{i // 2 * 2 + j}") for i in range(8) for j in range(2)]
+        pairs += [(f"agg{i}", f"core{i % 2 * 2 + j}") for i in range(8) for j in range(2)]
+        links = [
+            TopologyLink(0, index[a], index[b], 1e11, None, False) for pair in pairs for a, b in (pair, pair[::-1])
+        ]
+        nodes = [Node(name, "server" if name.startswith("s") else "switch") for name in names]
+        place = positions(TopologyFile(16, nodes, links))
+        for name, i in index.items():
+            row = ["s", "edge", "agg", "core"].index(name.rstrip("0123456789"))
+            self.assertAlmostEqual(place[i, 1], 2 * row / 3 - 1)
+        for kind, count in (("s", 16), ("edge", 8), ("agg", 8), ("core", 4)):
+            x = [place[index[f"{kind}{i}"], 0] for i in range(count)]
+            # Equal steps in the order of the names, except that those above the same nodes may change places.
+            steps = sorted(x)
+            np.testing.assert_allclose(np.diff(steps), 2 / count)
+            moved = np.abs(np.array(x) - steps) * count / 2
+            self.assertLess(moved.max(), {"agg": 1.01, "core": 2.01}.get(kind, 1e-9))
+        # A cable between two servers or two switches of a row makes it another kind of network.
+        links.append(TopologyLink(0, 0, 1, 1e11, None, False))
+        np.testing.assert_allclose(np.hypot(*positions(TopologyFile(16, nodes, links))[:16].T), 1)
+
+    def test_rings_carry_equal_bytes(self) -> None:
+        """One AllReduce on the strides +1 and +3 and back: a panel for each, which no flow of another kind or pair enters."""
+        directory = make_results(self.dir / "a", flows=0, fabrics=("topoopt",), iterations=1)
+        flows = [
+            [8 * i + k, 0, "j", 0, "AllReduce", i, (i + stride) % 8, 1000, 0, 9, 9, 9, 1, 1, 0, "done", 9, 0]
+            for i in range(8)
+            for k, stride in enumerate((1, 7, 3, 5))
+        ]
+        flows.append([99, 0, "j", 0, "AllToAll", 0, 1, 77, 0, 9, 9, 9, 1, 1, 0, "done", 9, 0])
+        write_csv(directory / "topoopt" / "flows.csv", FLOW_HEADER, flows)
+        path = directory / "topoopt" / "topology.json"
+        wiring = json.loads(path.read_text())
+        for link in wiring["links"]:
+            stride = (link["dst"] - link["src"]) % 8
+            link["ring"] = {1: 0, 7: 1, 3: 2, 5: 3}.get(stride)
+        path.write_text(json.dumps(wiring))
+        cells: dict[str, list[tuple[int, float]]] = {}
+        for row in rows_of(self.tables(directory, "--only", "ring_traffic") / "ring_traffic.csv"):
+            stride = (int(row["dst_server"]) - int(row["src_server"])) % 8
+            cells.setdefault(row["ring"], []).append((stride, float(row["bytes"])))
+        self.assertEqual(cells, {name: [(stride, 1000.0)] * 8 for name, stride in (("+1", 1), ("+3", 3), ("-1", 7), ("-3", 5))})
+
     def test_topology_file(self) -> None:
         directory = make_results(self.dir / "a", flows=10, fabrics=("topoopt",))
         path = directory / "topoopt" / "topology.json"
@@ -419,7 +489,7 @@ class Pictures(Scratch):
             ({"links": [{"id": 0}]}, "expected servers, nodes (name, kind) and links"),
         ):
             path.write_text(json.dumps({**good, **change}))
-            self.refuse(directory, found=found)
+            self.refuse(directory, "--only", "topology", found=found)
 
 
 PROGRAM = os.environ.get("TOPOOPT", "")
@@ -434,8 +504,8 @@ class Program(Scratch):
         command = [PROGRAM, "run", SOURCE / "scenarios" / "quickstart.yaml", "-o", results, "--quiet"]
         subprocess.run(command, check=True, capture_output=True)
         summary = json.loads((results / "summary.json").read_text())
-        out = self.draw(results)
-        self.assertLessEqual(PICTURES, {path.stem for path in out.glob("*.png")})
+        out = self.tables(results)
+        self.assertLessEqual(PICTURES, {path.stem for path in out.glob("*.csv")})
         for path in out.glob("*.csv"):
             self.assertNotIn("# empty", path.read_text(), path.name)
         rows = {row["run"]: row for row in rows_of(out / "tail_table.csv") if row["flows"] == "all flows"}

@@ -370,6 +370,9 @@ TEST_F(ClusterRun, BadJobsAreRefusedWithTheirPlace)
     refused("workload: {jobs: {lod: 1, mix: [{model: bert, servers: 4}]}}" + end, "lod");
     refused("workload: {jobs: {load: -1, mix: [{model: bert, servers: 4}]}}" + end, "above 0");
     refused("workload: {jobs: 3}" + end, "list of jobs");
+    refused("fabrics: [{kind: topoopt, reconfiguration: {policy: greedy}}]\nworkload: {jobs: [{" +
+                kBert + "}]}\n",
+            "a policy with a shared cluster");
 }
 
 } // namespace

@@ -712,6 +712,8 @@ CheckSchedule(const ClusterOptions& options,
     };
     std::vector<std::tuple<SimTime, SimTime, std::size_t>> robot;
     std::vector<std::vector<std::tuple<SimTime, SimTime, std::size_t>>> uses(options.servers);
+    std::vector<std::vector<std::tuple<SimTime, SimTime, std::size_t>>> ahead(options.servers);
+    const bool lookAhead = options.panel && options.panel->lookAhead;
     for (std::size_t job = 0; job < schedule.size(); ++job)
     {
         const JobSchedule& at = schedule[job];
@@ -758,6 +760,13 @@ CheckSchedule(const ClusterOptions& options,
                 uses[server].emplace_back(at.occupied, at.end, job);
             }
         }
+        for (const ServerId server : at.servers)
+        {
+            if (lookAhead)
+            {
+                ahead[server].emplace_back(at.assigned, at.start, job);
+            }
+        }
     }
     const auto overlap = [&complain](auto& intervals, const std::string& what) {
         std::sort(intervals.begin(), intervals.end());
@@ -775,6 +784,7 @@ CheckSchedule(const ClusterOptions& options,
     for (ServerId server = 0; server < options.servers; ++server)
     {
         overlap(uses[server], "had server " + std::to_string(server));
+        overlap(ahead[server], "had the look-ahead port of server " + std::to_string(server));
     }
     return violations;
 }

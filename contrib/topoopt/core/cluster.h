@@ -247,7 +247,8 @@ struct FixedSchedule
 
 /**
  * Identities of a schedule: every job has its number of different servers, no server runs two jobs at a time, the robot
- * does one thing at a time, nothing starts before it has arrived, is patched and has its servers.
+ * does one thing at a time, a look-ahead port holds one job's circuits, nothing starts before it has arrived, is patched and
+ * has its servers.
  * @return one line per violation
  */
 [[nodiscard]] std::vector<std::string> CheckSchedule(const ClusterOptions& options,

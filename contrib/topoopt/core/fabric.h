@@ -56,8 +56,6 @@ struct FabricSpec
     std::map<std::string, std::string> options;  ///< e.g. rate: 400Gbps; unknown ones are errors
     std::string place;                           ///< file:line:col for messages
     std::map<std::string, std::string> places{}; ///< of each option
-    /** Keys of its own `reconfiguration:`, over those of the scenario; places under `reconfiguration.KEY`. */
-    std::map<std::string, std::string> reconfiguration{};
 
     /** Of an option for messages; the fabric's own if it has none. */
     [[nodiscard]] const std::string& PlaceOf(const std::string& option) const

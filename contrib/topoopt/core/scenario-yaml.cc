@@ -28,6 +28,9 @@ constexpr std::uint32_t kMaxGpus = 4096;
 constexpr std::uint32_t kMaxIterations = 1'000'000;
 constexpr SimTime kMaxStop = 100LL * 24 * 3600 * kSecond;
 
+/** Section of the scenario, and of a fabric: there its keys are options with this prefix. */
+const std::string kReconfiguration = "reconfiguration";
+
 const std::vector<std::string> kTopKeys = {"version",
                                            "name",
                                            "seed",
@@ -388,33 +391,6 @@ ReadWorkload(const YamlValue& value, const std::string& file)
     return workload;
 }
 
-/** Takes `reconfiguration` and what is below it out of the options; a policy alone stands for `{policy: NAME}`. */
-void
-SplitReconfiguration(FabricSpec& fabric)
-{
-    const std::string prefix = "reconfiguration";
-    for (auto option = fabric.options.lower_bound(prefix); option != fabric.options.end();)
-    {
-        const std::string& key = option->first;
-        if (key.compare(0, prefix.size(), prefix) != 0)
-        {
-            break;
-        }
-        const bool alone = key == prefix;
-        if (!alone && key[prefix.size()] != '.')
-        {
-            ++option;
-            continue;
-        }
-        fabric.reconfiguration[alone ? "policy" : key.substr(prefix.size() + 1)] = option->second;
-        if (alone)
-        {
-            fabric.places[prefix + ".policy"] = fabric.places[prefix];
-        }
-        option = fabric.options.erase(option);
-    }
-}
-
 /** A name alone stands for `{kind: name}`. */
 FabricSpec
 ReadFabric(const YamlValue& value, const std::string& path, const std::string& file)
@@ -455,7 +431,14 @@ ReadFabric(const YamlValue& value, const std::string& path, const std::string& f
             options.Add(value.items[i], key.text);
         }
     }
-    SplitReconfiguration(fabric);
+    // A policy alone stands for a section with nothing else.
+    const auto policy = fabric.options.find(kReconfiguration);
+    if (policy != fabric.options.end())
+    {
+        fabric.options[kReconfiguration + ".policy"] = policy->second;
+        fabric.places[kReconfiguration + ".policy"] = fabric.places[kReconfiguration];
+        fabric.options.erase(kReconfiguration);
+    }
     return fabric;
 }
 
@@ -811,10 +794,6 @@ class Writer
             OptionTree tree;
             tree.Put("kind", fabric.kind);
             tree.Put("name", fabric.name);
-            for (const auto& [key, text] : fabric.reconfiguration)
-            {
-                tree.Put("reconfiguration." + key, text);
-            }
             Options(fabric.options, tree);
         }
         m_out << YAML::EndSeq;
@@ -938,15 +917,28 @@ ReconfigurationOf(const Scenario& scenario, const FabricSpec& fabric)
 {
     std::map<std::string, std::string> texts = scenario.reconfiguration;
     std::map<std::string, std::string> places = scenario.reconfigurationPlaces;
-    for (const auto& [key, text] : fabric.reconfiguration)
+    std::string place = places.empty() ? fabric.place : places.begin()->second;
+    const std::string prefix = kReconfiguration + ".";
+    for (const auto& [option, text] : fabric.options)
     {
-        texts[key] = text;
-        const auto place = fabric.places.find("reconfiguration." + key);
-        places[key] = place == fabric.places.end() ? fabric.place : place->second;
+        if (option.compare(0, prefix.size(), prefix) == 0)
+        {
+            const std::string key = option.substr(prefix.size());
+            texts[key] = text;
+            places[key] = fabric.PlaceOf(option);
+            place = fabric.place;
+        }
     }
-    const std::string place =
-        !fabric.reconfiguration.empty() || places.empty() ? fabric.place : places.begin()->second;
     return ParseReconfiguration(texts, places, place);
+}
+
+bool
+HasOwnReconfiguration(const FabricSpec& fabric)
+{
+    const std::string prefix = kReconfiguration + ".";
+    return std::any_of(fabric.options.begin(), fabric.options.end(), [&](const auto& option) {
+        return option.first.compare(0, prefix.size(), prefix) == 0;
+    });
 }
 
 } // namespace topoopt

@@ -108,6 +108,9 @@ struct Scenario
 [[nodiscard]] ReconfigurationSpec ReconfigurationOf(const Scenario& scenario,
                                                     const FabricSpec& fabric);
 
+/** Whether a fabric has a `reconfiguration:` of its own. */
+[[nodiscard]] bool HasOwnReconfiguration(const FabricSpec& fabric);
+
 struct YamlValue;
 
 /** The `engine:` section, of a scenario or a plan. @throws SpecError */

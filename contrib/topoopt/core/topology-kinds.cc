@@ -129,7 +129,9 @@ FindFabricKind(const FabricSpec& spec)
     const std::vector<std::string> known(kind->options.begin(), kind->options.end());
     for (const auto& [key, value] : spec.options)
     {
-        if (std::find(known.begin(), known.end(), key) == known.end())
+        // What changes a fabric during a run is not the builder's business.
+        if (key.rfind("reconfiguration.", 0) != 0 &&
+            std::find(known.begin(), known.end(), key) == known.end())
         {
             throw SpecError(place, spec.kind + " option: " + NoSuch(key, known));
         }

@@ -493,6 +493,12 @@ Prepare(const Scenario& scenario)
                             "fabrics: found two named \"" + fabric.name +
                                 "\", expected distinct names (give one a `name:`)");
         }
+        if (jobs && ReconfigurationOf(scenario, spec).policy != "static")
+        {
+            throw SpecError(spec.place,
+                            spec.kind + ".reconfiguration: found a policy with a shared cluster, "
+                                        "expected one job (the panel of a cluster is `panel:`)");
+        }
         CheckChanges(scenario, spec, fabric);
         experiment.fabrics.push_back(std::move(fabric));
     }

@@ -19,7 +19,7 @@ CheckChanges(const Scenario& scenario, const FabricSpec& spec, const Fabric& fab
 {
     FailureInjector::Check(scenario.failures, fabric);
     const ReconfigurationSpec optics = ReconfigurationOf(scenario, spec);
-    const bool own = !spec.reconfiguration.empty();
+    const bool own = HasOwnReconfiguration(spec);
     if (optics.policy == "static" || (!own && !CanReconfigure(fabric)))
     {
         return;

@@ -445,7 +445,21 @@ FailureInjector::NoWay() const
     {
         return "";
     }
+    // If all of them begin or end at one server, it is that one that is cut off.
     const auto& [pair, messages] = *cut.begin();
+    for (ServerId server : {pair.first, pair.second})
+    {
+        std::uint64_t waiting = 0;
+        const bool all = std::all_of(cut.begin(), cut.end(), [&](const auto& entry) {
+            waiting += entry.second;
+            return entry.first.first == server || entry.first.second == server;
+        });
+        if (all && cut.size() > 1)
+        {
+            return "server " + std::to_string(server) + " is cut off, " + std::to_string(waiting) +
+                   " messages from or to it have no way";
+        }
+    }
     return "there is no way left from server " + std::to_string(pair.first) + " to server " +
            std::to_string(pair.second) + " for " + std::to_string(messages) + " message(s)" +
            (cut.size() > 1 ? " (and " + std::to_string(cut.size() - 1) + " more pairs of servers)"

@@ -32,10 +32,11 @@ constexpr std::uint32_t kHeartbeatPeriod = 1U << 14;
 enum TrainFlag : std::uint8_t
 {
     kAck = 1,
-    kMissing = 2,    ///< acknowledgement that asks to go back to `sequence`
-    kAckRequest = 4, ///< the last packet asks for an acknowledgement
-    kMarked = 8,     ///< congestion experienced, all packets
-    kMarkedHere = 16 ///< and it was this link that marked them
+    kMissing = 2,     ///< acknowledgement that asks to go back to `sequence`
+    kAckRequest = 4,  ///< the last packet asks for an acknowledgement
+    kMarked = 8,      ///< congestion experienced, all packets
+    kMarkedHere = 16, ///< and it was this link that marked them
+    kSettled = 32     ///< acknowledgement whose arrival is no event: all it does is done
 };
 
 } // namespace
@@ -65,6 +66,7 @@ struct alignas(64) PacketNetwork::Flow
     bool reordered = false;     ///< its packets may come by several ways
     // Receiver.
     bool missingSent = false;
+    bool everMissing = false;   ///< has asked to go back
     std::uint32_t expected = 0; ///< first packet not received in order
     std::uint32_t lastSeen = 0; ///< one above the packet that arrived last
     std::uint32_t unacked = 0;  ///< packets since the last acknowledgement
@@ -618,22 +620,32 @@ PacketNetwork::Pump()
     Settle();
 }
 
+PacketNetwork::Train*
+PacketNetwork::FirstOf(const Port& port)
+{
+    Train* train = port.head;
+    while (train != nullptr && (train->flags & kSettled) != 0)
+    {
+        train = train->next;
+    }
+    return train;
+}
+
 SimTime
 PacketNetwork::FirstArrival(const Port& port) const
 {
-    const Train* const train = port.head;
+    const Train* const train = FirstOf(port);
     if (train == nullptr)
     {
         return kNever;
     }
     std::uint32_t index = train->advanced;
     // At the receiver only the last packet of an expected train has an effect: the others just count.
-    if (m_trains && train->links[train->hop + 1] == kNoId && (train->flags & kAck) == 0 &&
-        !train->flow->reordered)
+    if (m_trains && train->links[train->hop + 1] == kNoId && (train->flags & kAck) == 0)
     {
         const Train* const last = LastOfBurst(*train);
         if ((last != train || index + 1 < train->count) &&
-            train->sequence + index == train->flow->expected)
+            train->sequence + index == train->flow->expected && !train->flow->reordered)
         {
             return last->arrival + (last->count - 1) * last->gap;
         }
@@ -660,9 +672,22 @@ PacketNetwork::PopHead(Port& port)
 }
 
 void
+PacketNetwork::PopTail(Port& port)
+{
+    Train* before = nullptr;
+    for (Train* train = port.head; train != port.tail; train = train->next)
+    {
+        before = train;
+    }
+    port.tail = before;
+    (before == nullptr ? port.head : before->next) = nullptr;
+}
+
+void
 PacketNetwork::OnArrival(LinkId link)
 {
     Port& port = m_ports[link];
+    DropSettled(port);
     Train* train = port.head;
     const bool here = train->links[train->hop + 1] == kNoId;
     if (!here)
@@ -736,6 +761,33 @@ PacketNetwork::OnArrival(LinkId link)
     else
     {
         AnswerOutOfOrder(flow, sequence, asked);
+    }
+}
+
+bool
+PacketNetwork::Settles(const Train& ack) const
+{
+    // On its last link nothing holds it up. The sender has sent everything once, and will not do otherwise before.
+    const Flow& flow = *ack.flow;
+    return ack.links[ack.hop + 1] == kNoId && (ack.flags & (kAck | kMissing)) == kAck &&
+           ack.sequence == flow.packets && m_controller == nullptr && !flow.over && !flow.waiting &&
+           !flow.everMissing && flow.retransmits == 0 && flow.sender.sent == flow.packets &&
+           ack.arrival - flow.lastProgress < m_timeout;
+}
+
+void
+PacketNetwork::DropSettled(Port& port)
+{
+    while (port.head != nullptr && (port.head->flags & kSettled) != 0 &&
+           port.head->arrival <= m_now)
+    {
+        Train* const ack = port.head;
+        Flow& flow = *ack->flow;
+        PopHead(port);
+        --flow.live;
+        m_arrivedWireHops += Bytes{ack->wire} * (ack->hop + 1u);
+        FreeTrain(ack);
+        FinishIfOver(flow);
     }
 }
 
@@ -882,12 +934,25 @@ PacketNetwork::Append(LinkId link, Train* train, SimTime start, SimTime transmis
             m_transmitTrace(link, train->flow->id, train->wire, start + k * train->gap);
         }
     }
+    DropSettled(port);
+    const bool settles = Settles(*train);
+    if (settles && m_trains)
+    {
+        train->flags |= kSettled;
+    }
     (port.tail != nullptr ? port.tail->next : port.head) = train;
     port.tail = train;
     if (port.headTime == kNever && (train->hop > 0 || (train->flags & (kAck | kAckRequest)) != 0))
     {
         port.headTime = FirstArrival(port);
-        m_events.Push({port.headTime, Key(EventClass::Arrival, link)});
+        if (port.headTime != kNever)
+        {
+            m_events.Push({port.headTime, Key(EventClass::Arrival, link)});
+        }
+    }
+    if (settles)
+    {
+        Finish(*train->flow, train->arrival);
     }
 }
 
@@ -974,7 +1039,7 @@ PacketNetwork::CutTo(LinkId link, Train* train, std::uint32_t count)
         CutTo(train->links[train->hop + 1], next, next->count - (train->advanced - count));
         train->advanced = count;
     }
-    if (port.head != train)
+    if (FirstOf(port) != train)
     {
         return; // taken on completely, or not yet looked at
     }
@@ -986,7 +1051,7 @@ PacketNetwork::CutTo(LinkId link, Train* train, std::uint32_t count)
     }
     if (train->advanced == count)
     {
-        PopHead(port);
+        PopTail(port); // it joined last
         port.headTime = kNever;
         if (here)
         {
@@ -1037,6 +1102,7 @@ PacketNetwork::Settle()
     for (Port& port : m_ports)
     {
         NoteBacklog(port);
+        DropSettled(port);
         // Packets of an unfinished train that have reached their receiver by now.
         for (Train* train = port.head; train != nullptr && train->links[train->hop + 1] == kNoId;
              train = train->advanced == train->count ? train->next : nullptr)
@@ -1067,6 +1133,7 @@ PacketNetwork::AnswerOutOfOrder(Flow& flow, std::uint32_t sequence, bool asked)
     else if (!flow.missingSent || wentBack)
     {
         flow.missingSent = true;
+        flow.everMissing = true;
         SendAck(flow, true);
     }
     FinishIfOver(flow);
@@ -1139,7 +1206,7 @@ PacketNetwork::ReceiveAck(const Train& ack)
     }
     if (sender.acked == flow.packets)
     {
-        Finish(flow);
+        Finish(flow, m_now);
         return;
     }
     if (ack.covered > 0)
@@ -1156,7 +1223,7 @@ PacketNetwork::ReceiveAck(const Train& ack)
 }
 
 void
-PacketNetwork::Finish(Flow& flow)
+PacketNetwork::Finish(Flow& flow, SimTime acknowledged)
 {
     flow.over = true;
     if (flow.parked)
@@ -1164,7 +1231,7 @@ PacketNetwork::Finish(Flow& flow)
         flow.parked = false;
         flow.waiting = false;
     }
-    flow.acknowledged = m_now;
+    flow.acknowledged = acknowledged;
     if (flow.route != nullptr)
     {
         StopTimer(flow);
@@ -1197,7 +1264,7 @@ PacketNetwork::OnLocal(std::uint64_t id)
         m_endTrace(RecordOf(flow));
     }
     m_listener->Delivered(RecordOf(flow));
-    Finish(flow);
+    Finish(flow, m_now);
 }
 
 void

@@ -174,6 +174,12 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
         m_pendingCalls += expected ? 1 : -1;
     }
 
+    /** Whether a message between servers is not over. */
+    [[nodiscard]] bool AnyActive() const
+    {
+        return m_unfinished > m_locals.size();
+    }
+
     /** When a packet last arrived in order. */
     [[nodiscard]] SimTime LastProgress() const
     {
@@ -222,6 +228,13 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     void LeaveHostQueue(Flow& flow);
     [[nodiscard]] std::vector<Flow*> ActiveFlows() const;
     [[nodiscard]] SimTime FirstArrival(const Port& port) const;
+    /** Whether a train that has joined its last link is the acknowledgement with which its message certainly ends. */
+    [[nodiscard]] bool Settles(const Train& ack) const;
+    /** The first train on a link whose arrival is an event; null if there is none. */
+    [[nodiscard]] static Train* FirstOf(const Port& port);
+    static void PopTail(Port& port);
+    /** Takes acknowledgements that have arrived and were no events from the link. */
+    void DropSettled(Port& port);
     /** The train itself, or the shorter last packet that was sent together with it. */
     [[nodiscard]] static const Train* LastOfBurst(const Train& train);
     void OnArrival(LinkId link);
@@ -255,7 +268,7 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     void WaitForHostQueue(Flow& flow);
     void ScheduleHostQueue(LinkId link);
     void FinishIfOver(Flow& flow);
-    void Finish(Flow& flow);
+    void Finish(Flow& flow, SimTime acknowledged);
     [[nodiscard]] MessageRecord RecordOf(const Flow& flow) const;
     [[nodiscard]] Train* NewTrain();
     void FreeTrain(Train* train);

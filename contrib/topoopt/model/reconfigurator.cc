@@ -155,7 +155,7 @@ Reconfigurator::ControlDue(std::uint64_t cookie)
     switch (cookie)
     {
     case kTick:
-        if (m_live.Network().Active().empty())
+        if (!m_live.Network().AnyActive())
         {
             NextPeriod();
             return;
