@@ -29,8 +29,12 @@ stop: 1000s
 SIX = ["dlrm", "candle", "bert", "ncf", "resnet50", "vgg16"]
 LANGUAGE = ["gpt3", "llama3-70b", "mixtral"]
 # Language models start from what their files suggest, as data parallelism alone does not fit; at 128 servers they have fewer
-# layers and micro-batches than their originals, so that packets can be simulated.
-CUTS = {}
+# layers than their originals (96, 80, 32), so that a run on packets takes minutes and not an hour.
+CUTS = {
+    ("gpt3", 128): {"layers": 24},
+    ("llama3-70b", 128): {"layers": 20},
+    ("mixtral", 128): {"layers": 8},
+}
 RESULT = re.compile(r"^result: \{(.*)\}$", re.MULTILINE)
 
 
@@ -43,13 +47,15 @@ class Job:
         self.servers = servers
         self.nics = nics
         self.name = f"{model}-{servers}-d{nics}"
+        self.cut = CUTS.get((model, servers), {})
+        self.label = model + "".join(f" ({value} {key})" for key, value in self.cut.items())
         self.directory = os.path.join(arguments.output, self.name)
         self.language = model in LANGUAGE
 
     def scenario(self, kind, strategy, fabrics="[topoopt]", network=("100Gbps", "1us"), fidelity="packet"):
         """Writes a scenario; its path."""
         os.makedirs(self.directory, exist_ok=True)
-        workload = {"model": self.model, **CUTS.get((self.model, self.servers), {})}
+        workload = {"model": self.model, **self.cut}
         path = os.path.join(self.directory, kind + ".yaml")
         if self.language:
             strategy = {"kind": "model", **strategy}
@@ -206,7 +212,7 @@ def searches(jobs):
             distance = [f"{(times[key][0] / times[key][1] - 1) * 100:+.1f} %" for key in ("dp", "both")]
         good = good and both <= dp
         rows.append(
-            [job.model, str(job.servers), str(job.nics), "packets" if packets else "flows"]
+            [job.label, str(job.servers), str(job.nics), "packets" if packets else "flows"]
             + [f"{ms:.3f}" if ms else "-" for ms in (dp, fixed, both)]
             + [f"{dp / both:.2f}"]
             + distance
