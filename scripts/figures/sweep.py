@@ -155,8 +155,9 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> N
     every = [
         v for fabrics in series.values() for points in fabrics.values() for values in points.values() for v in values
     ]
-    scale, y_unit = time_unit(float(np.median(every))) if in_time else (1.0, "")
-    if in_time and np.median(every) >= 10 * MINUTE:
+    positive = [value for value in every if value > 0] or [1.0]
+    scale, y_unit = time_unit(float(np.median(positive))) if in_time else (1.0, "")
+    if in_time and np.median(positive) >= 10 * MINUTE:
         scale, y_unit = MINUTE, "min"
     name = y[:-3] if in_time else y
     fabrics = list(dict.fromkeys(row["fabric"] for row in done))
