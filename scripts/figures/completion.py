@@ -81,7 +81,8 @@ def completion(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> 
     ax.set_yticks(places, [run.label for run in runs])
     ax.set_ylim(len(runs) - 0.45, -0.55)
     room = 1.75 if any(run.summary.get("unfinished") for run in runs) else 1.3
-    ax.set_xlim(0, room * max(longest, max((bound or 0 for bound in bounds), default=0)) / scale)
+    # A run of nothing takes no time.
+    ax.set_xlim(0, room * max(longest, max((bound or 0 for bound in bounds), default=0)) / scale or 1)
     ax.grid(axis="y", visible=False)
     ax.set_xlabel(f"iteration time [{unit}], mean of {n}")
     handles = [Patch(facecolor="#bbbbbb", edgecolor="#555555", label="simulated")]
@@ -101,7 +102,7 @@ def completion(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> 
                 run.iteration_times.min() if len(run.iteration_times) else np.nan,
                 run.iteration_times.max() if len(run.iteration_times) else np.nan,
                 np.nan if bound is None else bound,
-                mean / means[0],
+                mean / means[0] if means[0] else np.nan,
                 int(run.summary.get("unfinished") or 0),
             )
             for run, mean, bound in zip(runs, means, bounds)

@@ -375,7 +375,7 @@
                         symbol: i < wiring.servers ? "circle" : "rect",
                         symbolSize: many ? 7 : 20,
                         itemStyle: { color: i < wiring.servers ? css("--back") : css("--cold"), borderColor: css("--text"), borderWidth: 1.2 },
-                        label: { show: !many || (i < wiring.servers && i % Math.ceil(wiring.servers / 32) === 0), fontSize: 9, color: css("--text"), position: many ? "right" : "inside" },
+                        label: { show: !many || (i < wiring.servers && i % Math.ceil(wiring.servers / 32) === 0), fontSize: 9, color: css("--text"), position: many ? "right" : i < wiring.servers ? "inside" : "top" },
                     })),
                     links,
                     emphasis: { lineStyle: { width: 6 } },

@@ -7,14 +7,25 @@
 #include "topoopt/core/trace-flows.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
-#include <sanitizer/allocator_interface.h>
 #include <sstream>
 #include <string>
 #include <vector>
+
+// Of the sanitizers' allocator; their header comes with clang only.
+extern "C"
+{
+    std::size_t __sanitizer_get_current_allocated_bytes();
+    int __sanitizer_install_malloc_and_free_hooks(void (*onMalloc)(const volatile void*,
+                                                                   std::size_t),
+                                                  void (*onFree)(const volatile void*));
+}
 
 namespace
 {

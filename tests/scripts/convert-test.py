@@ -307,7 +307,7 @@ class RoundTrip(ConvertTest):
         self.assertEqual(chakra_side["wire"]["bytes"], flows["wire"]["bytes"])
 
     def test_plans_and_scenarios(self):
-        self.scenario(servers="{count: 4, nics: 2}", workload="{model: dlrm}", fabrics="[topoopt]",
+        self.scenario(servers="{count: 4, nics: 2}", workload="{model: resnet50}", fabrics="[topoopt]",
                       strategy="{search: mcmc, budget: 20}")
         self.run_ok("plan", "s.yaml", "-o", "plan.yaml", "--quiet", timeout=300)
         self.run_ok("convert", "plan.yaml", "plan/p.et")
@@ -321,7 +321,7 @@ class RoundTrip(ConvertTest):
         self.run_ok("run", "t.yaml", "-o", "b", "--quiet")
         moved = [fixture.summary(self.path(name))["runs"][0]["demand_bytes"] for name in "ab"]
         self.assertEqual(moved[0], moved[1])
-        self.scenario("m.yaml", servers="{count: 4, nics: 2}", workload="{model: dlrm}", strategy="data-parallel")
+        self.scenario("m.yaml", servers="{count: 4, nics: 2}", workload="{model: resnet50}", strategy="data-parallel")
         self.run_ok("convert", "m.yaml", "model/m.et")
         self.assertEqual({c["kind"] for c in self.inspect("model")["collectives"]}, {"all_reduce"})
 

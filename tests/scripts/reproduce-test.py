@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import importlib.machinery
 import importlib.util
 import io
@@ -34,6 +35,10 @@ sys.modules["reproduce"] = reproduce
 loader.exec_module(reproduce)
 
 import plot  # noqa: E402
+from figures import style  # noqa: E402
+
+# Pixels cost time and no test counts them.
+style.DPI = 40
 
 PAPER = SOURCE / "scenarios" / "paper"
 RATES = """
@@ -115,7 +120,28 @@ class Reproduce(ProgramTest):
     def test_quick(self) -> None:
         self.assertEqual(self.reproduce("2", "--quick")[0], 0)
         self.assertEqual((self.facts()[0]["done"], self.facts()[0]["points"]), (2, 2))
-        self.assertIn("16 servers (quick mode)", (self.out / "results.md").read_text())
+        self.assertIn("16 servers where the original has 128 (quick mode)", (self.out / "results.md").read_text())
+
+    def test_fluid_flows(self) -> None:
+        """All but what pictures of single runs come from, on the page of the manual as well."""
+        self.write("more.yaml", RATES)
+        more = '  - {id: "3", title: More, sweeps: [more], published: [{what: hops, value: 2, tag: "[derived]",'
+        more += " ours: {topology: {servers: 16, degree: 4}, measure: mean_hops}}], why: 'One | two.'}\n"
+        self.write("figures.yaml", FIGURES + more)
+        manual = self.path("page.rst")
+        status, _, errors = self.reproduce("1", "3", "--fidelity", "flow", "--manual", manual)
+        self.assertEqual(status, 0, errors)
+        found = {}
+        for name in ("rates", "more"):
+            with open(self.out / "sweeps" / name / "sweep.csv", encoding="utf-8") as table:
+                found[name] = {row["fidelity"] for row in csv.DictReader(table)}
+        self.assertEqual(found, {"rates": {"packet"}, "more": {"flow"}})
+        page = Path(manual).read_text(encoding="utf-8")
+        self.assertIn("scripts/reproduce 1 3 --fidelity flow", page)
+        # The mean of the circulant of 16 servers with strides 1 and 5 is 2.1333.
+        self.assertIn("   * - hops\n     - 2\n     - [derived]\n     - 2.133\n     - 1.067\n", page)
+        for figure in ("Figure 1: Rates", "Figure 3: More"):
+            self.assertIn(f"{figure}\n{'*' * len(figure)}\n", page)
 
     def test_a_point_that_fails_is_told(self) -> None:
         self.write("rates.yaml", RATES.replace("grid:\n", "grid:\n  stop: [1ns, 1s]\n"))
@@ -180,7 +206,7 @@ class Paper(unittest.TestCase):
         used = {name for figure in definitions.figures.values() for name in figure.sweeps}
         self.assertLessEqual(set(definitions.quick), used)
         for figure in definitions.figures.values():
-            entries = list(figure.pictures) + [row["ours"] for row in figure.published if "ours" in row]
+            entries = list(figure.pictures) + [row["ours"] for row in figure.published if "sweep" in row.get("ours", {})]
             grids = {name: reproduce.load_yaml(PAPER / f"{name}.yaml")["grid"] for name in figure.sweeps}
             grids["costs"] = {"servers.count": figure.costs.get("servers")}
             for entry in entries:

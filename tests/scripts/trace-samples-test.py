@@ -59,7 +59,7 @@ def pair_bytes(rows, kind=None):
 
 
 class Manifest(SampleTest):
-    """All 199 rows: inspect each file; check and run each trace; the three exit codes are equal."""
+    """All 199 rows: inspect, check and run each trace, given by its first or only file; the exit codes are equal."""
 
     def workload(self, path, row):
         """The workload of a scenario with this case, its servers and its fabrics."""
@@ -82,8 +82,10 @@ class Manifest(SampleTest):
         return f"{{flows: {full}}}", servers, "[ideal-switch]"
 
     def play(self, path, row):
-        """Exit codes and messages of check and run, and the rows of flows.csv."""
+        """Exit codes and messages of inspect, check and run, and the rows of flows.csv."""
         workload, servers, fabrics = self.workload(path, row)
+        options = [f"--option=servers={row['hosts']}"] if "hosts" in row and row["expect"] != "aux" else []
+        shown = self.call("inspect", "--json", os.path.join(MADE, row["path"]), *options)
         self.scenario("m.yaml", servers=f"{{count: {servers}}}", workload=workload, fabrics=fabrics, stop="1000s")
         check = self.call("check", "m.yaml")
         run = self.call("run", "m.yaml", "-o", "out", "--quiet")
@@ -91,7 +93,7 @@ class Manifest(SampleTest):
         if run.code == 0:
             fabric = summary(self.path("out"))["runs"][0]["fabric"]
             rows = read_csv(self.path("out", fabric, "flows.csv"))
-        return check, run, rows
+        return shown, check, run, rows
 
     def test_every_row(self):
         with open(os.path.join(MADE, "MANIFEST_made.json"), encoding="utf-8") as handle:
@@ -109,9 +111,7 @@ class Manifest(SampleTest):
         case = path if folder in FLAT else folder
         if case not in played:
             played[case] = self.play(case, row)
-        check, run, rows = played[case]
-        options = [f"--option=servers={row['hosts']}"] if "hosts" in row and row["expect"] != "aux" else []
-        shown = self.call("inspect", "--json", os.path.join(MADE, path), *options)
+        shown, check, run, rows = played[case]
         self.assertEqual((shown.code, check.code), (run.code, run.code), f"{shown}\n{check}\n{run}")
         expect = row["expect"]
         if expect == "error":
