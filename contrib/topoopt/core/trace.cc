@@ -551,16 +551,21 @@ LoadTraceFiles(const std::vector<TraceFile>& given, const TraceOptions& options)
 }
 
 std::vector<ServerId>
-MapRanks(std::uint32_t ranks, ServerId servers, std::uint32_t own, const TraceOptions& options)
+MapRanks(std::uint32_t ranks,
+         ServerId servers,
+         std::uint32_t own,
+         const TraceOptions& options,
+         const std::string& place)
 {
     std::vector<ServerId> map;
     const std::uint32_t gpus = options.gpusPerServer != 0 ? options.gpusPerServer : own;
     const std::uint64_t slots = std::uint64_t{servers} * gpus;
     if (ranks > slots)
     {
-        throw SpecError(std::to_string(ranks) + " ranks, " + std::to_string(servers) +
-                        " servers x " + std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +
-                        ": found too few places");
+        throw SpecError(place,
+                        "found " + std::to_string(ranks) + " ranks, " + std::to_string(servers) +
+                            " servers x " + std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +
+                            ", expected at least " + std::to_string(ranks) + " places");
     }
     if (options.ranksMap.empty())
     {

@@ -144,12 +144,13 @@ struct TraceFormat
 /**
  * Server of each rank: rank / gpus (`gpus_per_server` if that is given), or the file of `ranks_map` (one server per
  * line or separated by white space, `#` comments).
- * @throws SpecError "8 ranks, 4 servers x 1 GPU" if they do not fit
+ * @throws SpecError "PLACE: found 8 ranks, 4 servers x 1 GPU, ..." if they do not fit
  */
 [[nodiscard]] std::vector<ServerId> MapRanks(std::uint32_t ranks,
                                              ServerId servers,
                                              std::uint32_t gpus,
-                                             const TraceOptions& options);
+                                             const TraceOptions& options,
+                                             const std::string& place = "servers");
 
 /** What `topoopt inspect` prints. */
 struct TraceSummary

@@ -18,7 +18,11 @@ std::vector<ServerId>
 PlaceRanks(std::uint32_t ranks, const Scenario& scenario, const TraceOptions& options = {})
 {
     const bool oneEach = ranks <= scenario.servers.count && options.ranksMap.empty();
-    return MapRanks(ranks, scenario.servers.count, oneEach ? 1 : scenario.servers.gpus, options);
+    return MapRanks(ranks,
+                    scenario.servers.count,
+                    oneEach ? 1 : scenario.servers.gpus,
+                    options,
+                    scenario.file + ": servers");
 }
 
 /** The same demand among @p servers servers, those beyond the last that took part idle. */
