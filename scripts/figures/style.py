@@ -163,13 +163,13 @@ def count_text(finished: int, total: int, what: str = "flows") -> str:
 
 
 def plain_log_axis(axis: Any) -> None:
-    """Labels 0.1, 1, 1000, 2M in place of powers of ten; 1, 2, 5 where there are few decades."""
+    """Labels 0.1, 1, 1000, 20k, 2M in place of powers of ten; 1, 2, 5 where there are few decades."""
 
     def label(value: float, _: int) -> str:
-        if 1e5 <= value < 1e15:
+        if 1e4 <= value < 1e15:
             scale, letter = next((s, c) for s, c in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")) if value >= s)
             return f"{value / scale:g}{letter}"
-        return f"{value:g}" if 1e-3 <= value < 1e5 else f"{value:.0e}"
+        return f"{value:g}" if 1e-3 <= value < 1e4 else f"{value:.0e}"
 
     low, high = sorted(axis.get_view_interval())
     if low > 0 and high < 100 * low:

@@ -225,7 +225,8 @@ class Others(unittest.TestCase):
             " times.length < 40 ? requestAnimationFrame(step) : done(times.map((t, i) => t - (times[i - 1] ?? t))); };"
             " requestAnimationFrame(step); })"
         )
-        self.assertLess(time.monotonic() - begin, 30)
+        # Seconds, or a minute where other programs run; a table that keeps all rows in the page takes many.
+        self.assertLess(time.monotonic() - begin, 120)
         print(f"scrolling 100 000 rows: median {sorted(frames)[20]:.0f} ms a frame", file=sys.stderr)
         self.assertLess(page.evaluate("document.querySelectorAll('.tabulator-row').length"), 200)
         self.assertEqual(page.errors, [])

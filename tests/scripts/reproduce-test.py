@@ -208,7 +208,8 @@ class Paper(unittest.TestCase):
         for figure in definitions.figures.values():
             entries = list(figure.pictures) + [row["ours"] for row in figure.published if "sweep" in row.get("ours", {})]
             grids = {name: reproduce.load_yaml(PAPER / f"{name}.yaml")["grid"] for name in figure.sweeps}
-            grids["costs"] = {"servers.count": figure.costs.get("servers")}
+            links = [str(link).replace("x", " x ") for link in figure.costs.get("links", [])]
+            grids["costs"] = {"servers.count": figure.costs.get("servers"), "links": links}
             for entry in entries:
                 grid = grids[entry["sweep"]]
                 conditions = {**entry.get("where", {}), **entry.get("of", {}), **entry.get("over", {})}
@@ -221,6 +222,23 @@ class Paper(unittest.TestCase):
         bases = {Path(reproduce.load_yaml(PAPER / f"{name}.yaml")["scenario"]).stem for name in used}
         # No file lies about that no figure uses.
         self.assertEqual({path.stem for path in PAPER.glob("*.yaml")}, used | bases | {"figures"})
+
+    def test_quick_mode(self) -> None:
+        """All figures on 16 servers: every point ends, every picture is there, every number of ours is one."""
+        out = Path(os.getcwd()) / "reproduce-test-files" / "quick"
+        fixture.shutil.rmtree(out, ignore_errors=True)
+        words = ["all", "--quick", "--fidelity", "flow", "-o", str(out), "--quiet", "--program", fixture.PROGRAM]
+        with contextlib.redirect_stderr(io.StringIO()) as errors:
+            self.assertEqual(reproduce.main([*words, "-j", "2"]), 0, errors.getvalue())
+        facts = json.loads((out / "results.json").read_text())
+        self.assertEqual({fact["figure"] for fact in facts}, set(reproduce.read_definitions(PAPER).figures))
+        for fact in facts:
+            self.assertEqual(fact["done"], fact["points"], fact["figure"])
+            for row in fact["comparisons"]:
+                self.assertTrue(row["ours"] is None or row["ours"] > 0, row)
+            for name in fact["files"]:
+                self.assertGreater((out / name).stat().st_size, 0)
+        fixture.shutil.rmtree(out)
 
     def test_the_program_takes_every_point(self) -> None:
         """`topoopt sweep` reads the scenario of each point before it would write a job array."""
