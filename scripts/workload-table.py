@@ -29,8 +29,12 @@ stop: 1000s
 SIX = ["dlrm", "candle", "bert", "ncf", "resnet50", "vgg16"]
 LANGUAGE = ["gpt3", "llama3-70b", "mixtral"]
 # Language models start from what their files suggest, as data parallelism alone does not fit; at 128 servers they have fewer
-# layers and micro-batches than their originals, so that packets can be simulated.
-CUTS = {}
+# layers than their originals (96, 80, 32), so that a run on packets takes minutes and not an hour.
+CUTS = {
+    ("gpt3", 128): {"layers": 24},
+    ("llama3-70b", 128): {"layers": 20},
+    ("mixtral", 128): {"layers": 8},
+}
 RESULT = re.compile(r"^result: \{(.*)\}$", re.MULTILINE)
 
 
@@ -43,13 +47,15 @@ class Job:
         self.servers = servers
         self.nics = nics
         self.name = f"{model}-{servers}-d{nics}"
+        self.cut = CUTS.get((model, servers), {})
+        self.label = model + "".join(f" ({value} {key})" for key, value in self.cut.items())
         self.directory = os.path.join(arguments.output, self.name)
         self.language = model in LANGUAGE
 
     def scenario(self, kind, strategy, fabrics="[topoopt]", network=("100Gbps", "1us"), fidelity="packet"):
         """Writes a scenario; its path."""
         os.makedirs(self.directory, exist_ok=True)
-        workload = {"model": self.model, **CUTS.get((self.model, self.servers), {})}
+        workload = {"model": self.model, **self.cut}
         path = os.path.join(self.directory, kind + ".yaml")
         if self.language:
             strategy = {"kind": "model", **strategy}
@@ -108,10 +114,12 @@ class Job:
 
     def search(self):
         """DP, search on a fixed topology, alternating optimisation: fluid and packet milliseconds of the three."""
+        if self.arguments.fidelity == "flow":
+            return self.fluid_search()
         both = self.plan("alternating", {"search": "alternating"})
         fixed = self.plan("mcmc", {"search": "mcmc", "confirm": "none"})
         if not both or not fixed:
-            return None
+            return self.fluid_search()
         if fixed["confirmed_ms"] == fixed["start_ms"]:
             fixed_ms = both["packet_start_ms"]  # nothing better was found
         else:
@@ -129,6 +137,18 @@ class Job:
             "dp": (both["start_ms"], both["packet_start_ms"]),
             "fixed": (fixed["confirmed_ms"], fixed_ms),
             "both": (both["confirmed_ms"], both["packet_ms"]),
+        }
+
+    def fluid_search(self):
+        """The same by fluid flows alone."""
+        both = self.plan("alternating-flow", {"search": "alternating", "confirm": "none"})
+        fixed = self.plan("mcmc", {"search": "mcmc", "confirm": "none"})
+        if not both:
+            return None
+        return {
+            "dp": (both["start_ms"], None),
+            "fixed": (fixed["confirmed_ms"] if fixed else None, None),
+            "both": (both["confirmed_ms"], None),
         }
 
     def fabrics(self):
@@ -184,20 +204,23 @@ def searches(jobs):
         times = job.search()
         if not times:
             continue
-        fluid = [(ms / packet - 1) * 100 for ms, packet in times.values()]
-        errors += [(abs(ms / packet - 1) * 100, job.name) for ms, packet in set(times.values())]
-        dp, fixed, both = (packet for _, packet in times.values())
+        packets = times["dp"][1] is not None
+        dp, fixed, both = (packet if packets else fluid for fluid, packet in times.values())
+        distance = ["", ""]
+        if packets:
+            errors += [(abs(ms / packet - 1) * 100, job.name) for ms, packet in set(times.values())]
+            distance = [f"{(times[key][0] / times[key][1] - 1) * 100:+.1f} %" for key in ("dp", "both")]
         good = good and both <= dp
         rows.append(
-            [job.model, str(job.servers), str(job.nics)]
-            + [f"{ms:.3f}" for ms in (dp, fixed, both)]
+            [job.label, str(job.servers), str(job.nics), "packets" if packets else "flows"]
+            + [f"{ms:.3f}" if ms else "-" for ms in (dp, fixed, both)]
             + [f"{dp / both:.2f}"]
-            + [f"{fluid[0]:+.1f} %", f"{fluid[2]:+.1f} %"]
+            + distance
         )
         if not job.arguments.print:
             print(" ".join(rows[-1]), file=sys.stderr, flush=True)
     table(
-        ["Model", "Servers", "d", "Start, ms", "Fixed, ms", "Altern., ms", "Gain", "Fluid: start", "Fluid: result"],
+        ["Model", "Servers", "d", "On", "Start, ms", "Fixed, ms", "Altern., ms", "Gain", "Fluid: start", "Fluid: result"],
         rows,
     )
     if errors:
@@ -239,7 +262,7 @@ def main():
     parser.add_argument("--budget", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tables", default="searches,fabrics")
-    parser.add_argument("--fidelity", default="packet", choices=["packet", "flow"], help="of the table of fabrics")
+    parser.add_argument("--fidelity", default="packet", choices=["packet", "flow"], help="flow: no packets at all")
     parser.add_argument("--print", action="store_true", help="only what has been made")
     parser.add_argument("-o", "--output", default="results/workload-table")
     arguments = parser.parse_args()

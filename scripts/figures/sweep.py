@@ -35,6 +35,7 @@ from topoopt_results import ResultError
 # `fabrics` splits a scenario into points by fabric, which the column fabric tells already.
 NOT_PARAMETERS = ("point", "directory", "dir", "fabrics")
 MAX_PANELS = 6
+MINUTE = 60e12  # ps
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,8 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> N
     ]
     positive = [value for value in every if value > 0] or [1.0]
     scale, y_unit = time_unit(float(np.median(positive))) if in_time else (1.0, "")
+    if in_time and np.median(positive) >= 10 * MINUTE:
+        scale, y_unit = MINUTE, "min"
     name = y[:-3] if in_time else y
     fabrics = list(dict.fromkeys(row["fabric"] for row in done))
     slots = kind_slots({fabric: fabric for fabric in fabrics})
@@ -184,7 +187,8 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> N
             ax.set_yscale("log")
             plain_log_axis(ax.yaxis)
         elif (values > 0).all():
-            ax.set_ylim(0, 1.08 * values.max() / scale)
+            top = max(max(v) for points in series[panel].values() for v in points.values())
+            ax.set_ylim(0, 1.08 * top / scale)
         ax.set_ylabel(f"{name.replace('_', ' ')}" + (f" [{y_unit}]" if y_unit else ""))
         if panel:
             ax.set_title(panel, loc="left", pad=2)

@@ -28,7 +28,6 @@ class Harness : public NetworkListener, public NetworkController
         ns3::PeekScheduler::Install();
         network->Build(topology, config);
         network->SetListener(this);
-        network->SetController(this);
     }
 
     ~Harness() override
@@ -51,6 +50,7 @@ class Harness : public NetworkListener, public NetworkController
     /** Does something to the network at a time, after everything else of it. */
     void At(SimTime time, std::function<void(PacketNetwork&)> action)
     {
+        network->SetController(this); // what nobody controls takes shortcuts
         network->ControlAt(time, m_actions.size(), true);
         m_actions.push_back(std::move(action));
     }

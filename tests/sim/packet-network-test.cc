@@ -209,6 +209,19 @@ TEST(PacketNetwork, IncastOfEightLosesNothingAndMeetsTheBound)
     EXPECT_LT(static_cast<double>(end), 1.05 * static_cast<double>(bound));
 }
 
+TEST(PacketNetwork, WaitingForTheNicIsNoTimeout)
+{
+    // A thousand messages take turns at a slow NIC: the last ones send nothing for longer than a timeout.
+    Harness harness(Line(1, BitRate{10'000'000'000}, kMicrosecond), {});
+    for (int k = 0; k < 1000; ++k)
+    {
+        harness.SendAt(0, {0}, 0, 1, 200'000);
+    }
+    EXPECT_EQ(harness.Run(), std::vector<std::string>{});
+    EXPECT_EQ(harness.records.size(), 1000U);
+    EXPECT_EQ(harness.network->Totals().retransmits, 0U);
+}
+
 TEST(PacketNetwork, LossesAreRepairedAndCounted)
 {
     for (bool trains : {true, false})

@@ -564,9 +564,8 @@ MapRanks(std::uint32_t ranks,
     {
         throw SpecError(place,
                         "found " + std::to_string(ranks) + " ranks, " + std::to_string(servers) +
-                            " servers x " + std::to_string(gpus) +
-                            (gpus == 1 ? " GPU" : " GPUs") + ", expected at least " +
-                            std::to_string(ranks) + " places");
+                            " servers x " + std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +
+                            ", expected at least " + std::to_string(ranks) + " places");
     }
     if (options.ranksMap.empty())
     {

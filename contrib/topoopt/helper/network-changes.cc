@@ -45,6 +45,16 @@ CheckChanges(const Scenario& scenario, const FabricSpec& spec, const Fabric& fab
     {
         refuse(" beside failures", "one of them on " + fabric.name);
     }
+    CircuitPlan wired;
+    wired.duplex = false;
+    for (const Link& link : fabric.topology.links)
+    {
+        wired.circuits.emplace_back(link.src, link.dst);
+    }
+    CheckPlan(wired,
+              fabric.topology.servers,
+              scenario.servers.nics,
+              optics.place + ": reconfiguration: the circuits of " + fabric.name);
     // The light path, the ports and the policy's own keys, before anything is simulated.
     static_cast<void>(
         Reconfigurator::MakeDevice(optics, scenario.servers.nics * fabric.topology.servers));

@@ -1445,6 +1445,10 @@ void
 PacketNetwork::Inject(Flow& flow, std::uint32_t packets)
 {
     SenderState& sender = flow.sender;
+    if (sender.sent == sender.acked)
+    {
+        flow.lastProgress = m_now; // nothing was under way that could have been lost
+    }
     const LinkId link = flow.route->links[0];
     const bool end = sender.sent + packets == flow.packets;
     const auto fullWire = static_cast<std::uint32_t>(WireBytes(m_payload));
