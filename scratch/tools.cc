@@ -2,6 +2,7 @@
 // Commands that simulate nothing: topology, cost, inspect, convert, plot, list.
 #include "command.h"
 #include "ns3/optical-device.h"
+#include "ns3/patch-list.h"
 #include "ns3/transport.h"
 #include "ns3/workload.h"
 #include "topoopt/core/circuit-plan.h"
@@ -10,6 +11,7 @@
 #include "topoopt/core/plan.h"
 #include "topoopt/core/readers/flexnet.h"
 #include "topoopt/core/topologies/options.h"
+#include "topoopt/core/topology-finder.h"
 #include "topoopt/core/topology-kinds.h"
 #include "topoopt/core/topology-report.h"
 #include "topoopt/core/trace-flows.h"
@@ -193,7 +195,10 @@ FindTopologyFor(const Command& command, const Arguments& arguments)
         "routing, k, search; may be repeated")(
         "seed",
         po::value<std::string>()->value_name("N")->default_value("1"),
-        "for routing: random and for search");
+        "for routing: random and for search")(
+        "patches",
+        po::value<std::string>()->value_name("FILE.csv"),
+        "write the patch list: a row per cable, panel and its two ports");
     if (!parser.Parse(arguments, 0, 0))
     {
         return kDone;
@@ -228,6 +233,12 @@ FindTopologyFor(const Command& command, const Arguments& arguments)
         request.demand = &*demand;
     }
     const TopologyReport report = MakeTopologyReport(request);
+    if (parser.Has("patches"))
+    {
+        (void)WritePatchList(parser.values["patches"].as<std::string>(),
+                             {},
+                             CircuitsOf(report.found));
+    }
     std::cout << (parser.Has("json") ? TopologyReportJson(report) : TopologyReportText(report));
     return kDone;
 }

@@ -54,6 +54,25 @@ class Help(ProgramTest):
         self.assertIn("all_reduce", out)
 
 
+
+class Topology(ProgramTest):
+    def test_patch_list_fits_the_panels(self):
+        self.run_ok("topology", "--servers", "12", "--degree", "4", "--patches", "patches.csv")
+        rows = [{k: int(v) for k, v in row.items()} for row in read_csv(self.path("patches.csv"))]
+        self.assertEqual(len(rows), 12 * 4 // 2)
+        ends = [(row["server_" + side], row["nic_" + side]) for row in rows for side in "ab"]
+        self.assertEqual(sorted(ends), [(server, nic) for server in range(12) for nic in range(4)])
+        ports = [(row["panel"], row["port_" + side]) for row in rows for side in "ab"]
+        self.assertEqual(len(set(ports)), len(ports))
+
+    def test_options_of_the_fabric(self):
+        found = json.loads(self.run_ok("topology", "-n", "9", "-d", "4", "--set", "candidates=prime", "--json").out)
+        self.assertEqual(found["servers"], 9)
+        wrong = self.call("topology", "-n", "9", "-d", "4", "--set", "candidate=prime")
+        self.assertEqual(wrong.code, 2)
+        self.assertIn("did you mean 'candidates'?", wrong.err)
+
+
 class BadScenario(ProgramTest):
     def setUp(self):
         super().setUp()

@@ -4,6 +4,7 @@
 #include "ns3/failure-injector.h"
 #include "ns3/live-fabric.h"
 #include "ns3/packet-network.h"
+#include "ns3/patch-list.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/random.h"
 
@@ -261,6 +262,12 @@ RunRecorder::Close(const RunOptions& options,
         mix(csv);
         WriteMatrices(options, links, hash);
         WriteTopology(options.directory + "/topology.json");
+        if (!m_fabric.circuits.empty())
+        {
+            hash = Mix64(
+                hash,
+                WritePatchList(options.directory + "/patches.csv", options.head, m_fabric.circuits));
+        }
     }
     mix(m_flows);
     mix(m_ops);
