@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -46,7 +47,7 @@ RunRecorder::RunRecorder(const Scenario& scenario,
                         options.head,
                         std::string(kFlowColumns) +
                             ",fct_ack_ps,wire_bytes,delivered_bytes,group,channel,step,src_"
-                            "rank,dst_rank,local,nic");
+                            "rank,dst_rank,local,nic,path");
     }
     m_ops.emplace(dir + "/ops.csv", options.head, kOperationColumns);
     if (tasks <= kMaxTaskRows)
@@ -144,6 +145,14 @@ RunRecorder::Row(const MessageRecord& record, const MessageContext& context)
     {
         csv.Add(m_fabric.topology.links[record.sourceLink].srcPort);
     }
+    m_path.clear();
+    for (const LinkId* link = record.path; link != nullptr && *link != kNoId; ++link)
+    {
+        char digits[10];
+        const auto end = std::to_chars(digits, digits + sizeof digits, *link).ptr;
+        m_path.append(m_path.empty() ? 0 : 1, ';').append(digits, end);
+    }
+    csv.Add(std::string_view(m_path));
     csv.EndRow();
 }
 
@@ -264,9 +273,10 @@ RunRecorder::Close(const RunOptions& options,
         WriteTopology(options.directory + "/topology.json");
         if (!m_fabric.circuits.empty())
         {
-            hash = Mix64(
-                hash,
-                WritePatchList(options.directory + "/patches.csv", options.head, m_fabric.circuits));
+            hash = Mix64(hash,
+                         WritePatchList(options.directory + "/patches.csv",
+                                        options.head,
+                                        m_fabric.circuits));
         }
     }
     mix(m_flows);

@@ -82,6 +82,7 @@ class RunRecorder final : public ExecutionObserver
     FailureInjector* m_failures = nullptr;
     RecordedJob m_job;
     Bytes m_payload;
+    std::string m_path; ///< scratch
     std::optional<CsvFile> m_flows;
     std::optional<CsvFile> m_ops;
     std::optional<CsvFile> m_tasks;

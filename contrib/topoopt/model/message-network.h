@@ -38,8 +38,10 @@ struct MessageRecord
     SimTime ideal = 0;                ///< duration alone in an empty network along the same path
     std::uint32_t hops = 0;           ///< 0 = inside one server
     std::uint32_t sourceLink = kNoId; ///< first link; tells the NIC
-    std::uint64_t retransmits = 0;    ///< data packets sent again
-    Bytes delivered = 0;              ///< payload in order at the receiver
+    const LinkId* path =
+        nullptr; ///< its links, ends with kNoId; valid while the network is; null: inside a server
+    std::uint64_t retransmits = 0; ///< data packets sent again
+    Bytes delivered = 0;           ///< payload in order at the receiver
 };
 
 /** The executor's side of a network. */

@@ -1866,6 +1866,7 @@ PacketNetwork::RecordOf(const Flow& flow) const
     {
         record.hops = flow.route->hops;
         record.sourceLink = flow.route->links[0];
+        record.path = flow.route->links.data();
     }
     return record;
 }
