@@ -3,18 +3,17 @@
 
 #include "ns3/executor.h"
 #include "ns3/fluid-run.h"
-#include "ns3/packet-network.h"
+#include "ns3/packet-run.h"
 #include "ns3/peek-scheduler.h"
 #include "ns3/progress.h"
-#include "ns3/run-recorder.h"
 #include "ns3/shared-network.h"
 #include "ns3/simulator.h"
+#include "ns3/stopwatch.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/plan.h"
 #include "topoopt/core/random.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -24,16 +23,7 @@ namespace topoopt
 namespace
 {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr std::size_t kWaitingLines = 20;
 constexpr SimTime kMaxRun = 100LL * 24 * 3600 * kSecond;
-
-double
-SecondsSince(Clock::time_point start)
-{
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /** A job that is to be simulated. */
 struct SimulatedJob
@@ -125,21 +115,12 @@ class PacketCluster
 
     SharedOutcome Run()
     {
-        const Clock::time_point begin = Clock::now();
+        const Stopwatch setup;
         const Scenario& scenario = *m_run.scenario;
         const RunOptions& options = *m_run.options;
         ns3::PeekScheduler::Install();
-        PacketNetworkConfig config;
-        config.mtu = scenario.engine.mtu;
-        config.ackEvery = scenario.engine.ackEvery;
-        config.buffer = scenario.engine.buffer;
-        config.ecn = scenario.engine.ecn;
-        config.trains = scenario.engine.trains;
-        config.intraRate = scenario.servers.intraRate;
-        config.control =
-            &FindTransport(scenario.engine.transport, scenario.file + ": engine.transport");
         m_network = ns3::CreateObject<PacketNetwork>();
-        m_network->Build(m_run.fabric->topology, config);
+        m_network->Build(m_run.fabric->topology, PacketConfigOf(scenario));
         m_shared = std::make_unique<SharedNetwork>(*m_network);
         std::uint64_t tasks = 0;
         for (const SimulatedJob& job : m_run.jobs)
@@ -158,10 +139,10 @@ class PacketCluster
         });
         m_shared->CallAt(0, [this] { Turn(); });
         m_network->Start(scenario.stop);
-        m_summary.setupSeconds = SecondsSince(begin);
-        const Clock::time_point start = Clock::now();
+        m_summary.setupSeconds = setup.Seconds();
+        const Stopwatch run;
         ns3::Simulator::Run();
-        m_summary.runSeconds = SecondsSince(start);
+        m_summary.runSeconds = run.Seconds();
         Conclude();
         m_network->Dispose();
         ns3::Simulator::Destroy();
@@ -259,12 +240,13 @@ class PacketCluster
             Running& running = *m_running[SharedNetwork::ViewOf(record)];
             running.observer->Recorder().Row(record, running.executor->ContextOf(record.message));
         }
-        const NetworkTotals totals = m_network->Totals();
         const RunOptions& options = *m_run.options;
-        m_summary.complete = m_scheduler.Done() && totals.unfinished == 0;
-        const bool interrupted = options.interrupt != nullptr && options.interrupt->load();
-        m_summary.stalled = !m_summary.complete && !interrupted &&
-                            (m_network->Stalled() || m_network->Now() < m_run.scenario->stop);
+        SummarisePackets(*m_network,
+                         *m_recorder,
+                         m_scheduler.Done(),
+                         *m_run.scenario,
+                         options,
+                         m_summary);
         for (const auto& running : m_running)
         {
             if (running->executor == nullptr)
@@ -287,21 +269,6 @@ class PacketCluster
                     "job " + std::to_string(m_run.jobs[running->job].label) + ": " + line);
             }
         }
-        m_summary.violations = m_network->CheckPhysics();
-        m_summary.flows = m_recorder->flows;
-        m_summary.unfinished = totals.unfinished;
-        m_summary.demandBytes = totals.askedBytes;
-        m_summary.wireBytes = totals.wireBytes;
-        m_summary.bandwidthTax =
-            totals.askedBytes > 0 ? m_recorder->tax / static_cast<double>(totals.askedBytes) : 1.0;
-        m_summary.packetHops = totals.packetHops;
-        m_summary.events = totals.events;
-        m_summary.drops = totals.drops;
-        m_summary.retransmits = totals.retransmits;
-        m_summary.fctP50 = m_recorder->fcts.At(50);
-        m_summary.fctP99 = m_recorder->fcts.At(99);
-        m_summary.fctMax = m_recorder->fcts.Max();
-        m_summary.maxSlowdown = m_recorder->maxSlowdown;
         m_summary.fingerprint = m_recorder->Close(options, m_network->Links(), m_network->Now());
     }
 
@@ -324,7 +291,7 @@ class PacketCluster
 SharedOutcome
 RunFluid(const SharedRun& run, RunSummary& summary)
 {
-    const Clock::time_point start = Clock::now();
+    const Stopwatch watch;
     const Scenario& scenario = *run.scenario;
     const RunOptions& options = *run.options;
     const CollectiveChoice collectives(scenario.collectives);
@@ -388,7 +355,7 @@ RunFluid(const SharedRun& run, RunSummary& summary)
     }
     summary.wireBytes = static_cast<Bytes>(wire);
     summary.events = simulation.Events();
-    summary.runSeconds = SecondsSince(start);
+    summary.runSeconds = watch.Seconds();
     outcome.jobs = scheduler.Jobs();
     outcome.use = scheduler.Use();
     return outcome;

@@ -3,32 +3,16 @@
 
 #include "ns3/executor.h"
 #include "ns3/network-changes.h"
-#include "ns3/packet-network.h"
+#include "ns3/packet-run.h"
 #include "ns3/peek-scheduler.h"
 #include "ns3/progress.h"
-#include "ns3/run-recorder.h"
 #include "ns3/simulator.h"
+#include "ns3/stopwatch.h"
 
-#include <chrono>
 #include <sys/resource.h>
 
 namespace topoopt
 {
-
-namespace
-{
-
-using Clock = std::chrono::steady_clock;
-
-constexpr std::size_t kWaitingLines = 20;
-
-double
-SecondsSince(Clock::time_point start)
-{
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-} // namespace
 
 std::uint64_t
 PeakRssBytes()
@@ -44,7 +28,7 @@ RunOnFabric(const Scenario& scenario,
             const Fabric& fabric,
             const RunOptions& options)
 {
-    const Clock::time_point begin = Clock::now();
+    const Stopwatch setup;
     RunSummary summary;
     summary.fabric = fabric.name;
     summary.kind = fabric.kind;
@@ -52,17 +36,8 @@ RunOnFabric(const Scenario& scenario,
 
     ns3::PeekScheduler::Install();
     const CollectiveChoice collectives(scenario.collectives);
-    PacketNetworkConfig config;
-    config.mtu = scenario.engine.mtu;
-    config.ackEvery = scenario.engine.ackEvery;
-    config.buffer = scenario.engine.buffer;
-    config.ecn = scenario.engine.ecn;
-    config.trains = scenario.engine.trains;
-    config.intraRate = scenario.servers.intraRate;
-    config.control =
-        &FindTransport(scenario.engine.transport, scenario.file + ": engine.transport");
     const ns3::Ptr<PacketNetwork> network = ns3::CreateObject<PacketNetwork>();
-    network->Build(fabric.topology, config);
+    network->Build(fabric.topology, PacketConfigOf(scenario));
     NetworkChanges changes(scenario, workload.placement, fabric, options, *network);
     RunRecorder recorder(scenario,
                          changes.Now(),
@@ -91,10 +66,10 @@ RunOnFabric(const Scenario& scenario,
     });
     executor.Begin();
     network->Start(scenario.stop);
-    summary.setupSeconds = SecondsSince(begin);
-    const Clock::time_point start = Clock::now();
+    summary.setupSeconds = setup.Seconds();
+    const Stopwatch run;
     ns3::Simulator::Run();
-    summary.runSeconds = SecondsSince(start);
+    summary.runSeconds = run.Seconds();
 
     for (const MessageRecord& record : network->Unfinished())
     {
@@ -104,12 +79,7 @@ RunOnFabric(const Scenario& scenario,
     {
         recorder.OperationFinished(record);
     }
-    const NetworkTotals totals = network->Totals();
-    summary.complete = executor.Done() && totals.unfinished == 0;
-    // Stopped before the stop time by nobody: packets go round and round, or nothing is left that could happen.
-    const bool interrupted = options.interrupt != nullptr && options.interrupt->load();
-    summary.stalled =
-        !summary.complete && !interrupted && (network->Stalled() || network->Now() < scenario.stop);
+    SummarisePackets(*network, recorder, executor.Done(), scenario, options, summary);
     if (!summary.complete)
     {
         summary.waiting = changes.Lacks(kWaitingLines);
@@ -117,22 +87,7 @@ RunOnFabric(const Scenario& scenario,
         summary.waiting.insert(summary.waiting.end(), waiting.begin(), waiting.end());
     }
     changes.Summarise(summary);
-    summary.violations = network->CheckPhysics();
     summary.iterationTimes = executor.IterationTimes();
-    summary.flows = recorder.flows;
-    summary.unfinished = totals.unfinished;
-    summary.demandBytes = totals.askedBytes;
-    summary.wireBytes = totals.wireBytes;
-    summary.bandwidthTax =
-        totals.askedBytes > 0 ? recorder.tax / static_cast<double>(totals.askedBytes) : 1.0;
-    summary.packetHops = totals.packetHops;
-    summary.events = totals.events;
-    summary.drops = totals.drops;
-    summary.retransmits = totals.retransmits;
-    summary.fctP50 = recorder.fcts.At(50);
-    summary.fctP99 = recorder.fcts.At(99);
-    summary.fctMax = recorder.fcts.Max();
-    summary.maxSlowdown = recorder.maxSlowdown;
     summary.fingerprint =
         recorder.Close(options, network->Links(), network->Now(), changes.Outages());
     summary.peakRssBytes = PeakRssBytes();

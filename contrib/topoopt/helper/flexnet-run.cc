@@ -6,12 +6,12 @@
 #include "ns3/peek-scheduler.h"
 #include "ns3/progress.h"
 #include "ns3/simulator.h"
+#include "ns3/stopwatch.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/random.h"
 #include "topoopt/core/strategy-flexnet.h"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 
 namespace topoopt
@@ -19,14 +19,6 @@ namespace topoopt
 
 namespace
 {
-
-using Clock = std::chrono::steady_clock;
-
-double
-SecondsSince(Clock::time_point start)
-{
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::string
 NodeName(const FlexNetGraph& graph, NodeId node)
@@ -279,7 +271,7 @@ RunFlexNetOnFabric(const Scenario& scenario,
                    const Fabric& fabric,
                    const RunOptions& options)
 {
-    const Clock::time_point begin = Clock::now();
+    const Stopwatch setup;
     RunSummary summary;
     summary.fabric = spec.name.empty() ? spec.kind : spec.name;
     summary.kind = spec.kind;
@@ -296,10 +288,10 @@ RunFlexNetOnFabric(const Scenario& scenario,
     ns3::PeekScheduler::Install();
     FlexNetSimulation simulation(graph, config, recorder);
     simulation.Start();
-    summary.setupSeconds = SecondsSince(begin);
-    const Clock::time_point start = Clock::now();
+    summary.setupSeconds = setup.Seconds();
+    const Stopwatch run;
     ns3::Simulator::Run();
-    summary.runSeconds = SecondsSince(start);
+    summary.runSeconds = run.Seconds();
 
     const FlexNetRunResult result = simulation.Result();
     for (const FlexNetFlowRecord& record : result.unfinished)

@@ -2,9 +2,9 @@
 #include "ns3/fluid-run.h"
 
 #include "ns3/packet-network.h"
+#include "ns3/stopwatch.h"
 
 #include <algorithm>
-#include <chrono>
 
 namespace topoopt
 {
@@ -97,8 +97,7 @@ RunFluidOnFabric(const Scenario& scenario,
                  const Fabric& fabric,
                  const RunOptions& options)
 {
-    using Clock = std::chrono::steady_clock;
-    const Clock::time_point start = Clock::now();
+    const Stopwatch watch;
     const CollectiveChoice collectives(scenario.collectives);
     FlowSimOptions fluid;
     fluid.ranksToServers = workload.placement;
@@ -130,7 +129,7 @@ RunFluidOnFabric(const Scenario& scenario,
     summary.wireBytes = static_cast<Bytes>(wire);
     summary.events = result.events;
     summary.peakRssBytes = PeakRssBytes();
-    summary.runSeconds = std::chrono::duration<double>(Clock::now() - start).count();
+    summary.runSeconds = watch.Seconds();
     return summary;
 }
 
