@@ -321,11 +321,7 @@ WorkloadOf(const Scenario& scenario, TaskGraph graph)
 {
     Workload workload;
     workload.graph = std::move(graph);
-    const std::uint32_t ranks = workload.graph.ranks;
-    workload.placement = MapRanks(ranks,
-                                  scenario.servers.count,
-                                  ranks <= scenario.servers.count ? 1 : scenario.servers.gpus,
-                                  {});
+    workload.placement = PlaceRanks(workload.graph.ranks, scenario);
     if (scenario.engine.compat == "flexnet")
     {
         workload.flexNet = std::make_shared<FlexNetGraph>(ToFlexNet(workload.graph, scenario.file));

@@ -5,17 +5,12 @@
 #include "topoopt/core/strategy-flexnet.h"
 #include "topoopt/core/strategy.h"
 #include "topoopt/core/trace-flows.h"
-#include "topoopt/core/trace.h"
 
 namespace topoopt
 {
 
-namespace
-{
-
-/** Rank r on server r while there are servers enough and nothing else is said, else `gpus` ranks on each. */
 std::vector<ServerId>
-PlaceRanks(std::uint32_t ranks, const Scenario& scenario, const TraceOptions& options = {})
+PlaceRanks(std::uint32_t ranks, const Scenario& scenario, const TraceOptions& options)
 {
     const bool oneEach = ranks <= scenario.servers.count && options.ranksMap.empty();
     return MapRanks(ranks,
@@ -24,6 +19,9 @@ PlaceRanks(std::uint32_t ranks, const Scenario& scenario, const TraceOptions& op
                     options,
                     scenario.file + ": servers");
 }
+
+namespace
+{
 
 /** The same demand among @p servers servers, those beyond the last that took part idle. */
 Demand

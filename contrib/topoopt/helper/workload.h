@@ -7,6 +7,7 @@
 #include "topoopt/core/readers/flexnet.h"
 #include "topoopt/core/scenario.h"
 #include "topoopt/core/task-graph.h"
+#include "topoopt/core/trace.h"
 
 #include <memory>
 #include <string>
@@ -26,6 +27,15 @@ struct Workload
     Demand demand;                         ///< what moves between servers per iteration
     std::uint32_t repeats = 1;             ///< iterations to run, one after the other
 };
+
+/**
+ * Server of each rank: rank r on server r while there are servers enough and @p options say nothing else, else `gpus`
+ * ranks on each.
+ * @throws SpecError if there are too few places
+ */
+[[nodiscard]] std::vector<ServerId> PlaceRanks(std::uint32_t ranks,
+                                               const Scenario& scenario,
+                                               const TraceOptions& options = {});
 
 /**
  * Reads or builds the workload of a scenario. A task graph says how many servers there are: it replaces
