@@ -735,6 +735,30 @@ FlexNetTrains::Acknowledge(Run& run, std::uint32_t upTo)
     m_engine.m_now = now;
 }
 
+inline FlexNetTrains::Packet
+FlexNetTrains::PacketOf(const Run& run, std::uint32_t offset)
+{
+    Packet packet;
+    packet.flow = run.flow;
+    packet.next = run.next;
+    packet.sent = run.SentAt(offset);
+    packet.number = run.number + offset;
+    packet.marked = (run.marks >> offset & 1) != 0;
+    return packet;
+}
+
+inline void
+FlexNetTrains::PassOver(Port& port, Run& run, std::uint32_t offset)
+{
+    run.acknowledged = static_cast<std::uint16_t>(offset + 1);
+    port.arrived = offset + 1;
+    if (port.arrived == run.count && port.head + 1 != port.tail)
+    {
+        ++port.head;
+        port.arrived = 0;
+    }
+}
+
 void
 FlexNetTrains::Arrival(std::uint32_t link)
 {
@@ -773,23 +797,12 @@ FlexNetTrains::Arrival(std::uint32_t link)
         port.chain.parentInserted = m_current.parentInserted;
         port.chain.parentWord = m_current.parentWord;
     }
-    Packet packet;
-    packet.flow = run.flow;
-    packet.next = run.next;
-    packet.sent = run.SentAt(offset);
-    packet.number = run.number + offset;
-    packet.marked = (run.marks >> offset & 1) != 0;
+    const Packet packet = PacketOf(run, offset);
     if (atEnd && !ends)
     {
         Acknowledge(run, offset);
     }
-    run.acknowledged = static_cast<std::uint16_t>(offset + 1);
-    port.arrived = offset + 1;
-    if (port.arrived == run.count && port.head + 1 != port.tail)
-    {
-        ++port.head;
-        port.arrived = 0;
-    }
+    PassOver(port, run, offset);
     port.running = true;
     if (!atEnd)
     {
@@ -857,19 +870,8 @@ FlexNetTrains::RunAlone(std::uint32_t link, Flow& flow, SimTime bound)
         m_engine.m_now = run.first + static_cast<SimTime>(offset) * port.dataTime;
         port.ahead = m_engine.m_now;
         Serve(port, 0);
-        Packet packet;
-        packet.flow = &flow;
-        packet.next = run.next;
-        packet.sent = run.SentAt(offset);
-        packet.number = run.number + offset;
-        packet.marked = (run.marks >> offset & 1) != 0;
-        run.acknowledged = static_cast<std::uint16_t>(offset + 1);
-        port.arrived = offset + 1;
-        if (port.arrived == run.count && port.head + 1 != port.tail)
-        {
-            ++port.head;
-            port.arrived = 0;
-        }
+        const Packet packet = PacketOf(run, offset);
+        PassOver(port, run, offset);
         m_engine.Deliver(packet);
     }
     port.running = false;
@@ -929,6 +931,13 @@ FlexNetTrains::FallBack(std::uint32_t link, SimTime bound, bool ties)
         }
     }
     port.ahead = kNoArrival;
+    Restart(link);
+}
+
+void
+FlexNetTrains::Restart(std::uint32_t link)
+{
+    Port& port = m_ports[link];
     port.waits = false;
     port.nextRun = port.head;
     port.nextOffset = port.arrived;
@@ -1005,10 +1014,7 @@ FlexNetTrains::Disturb(Flow& flow)
     if (!port.running)
     {
         m_order.Remove(link);
-        port.waits = false;
-        port.nextRun = port.head;
-        port.nextOffset = port.arrived;
-        FindNext(link);
+        Restart(link);
     }
 }
 

@@ -100,7 +100,12 @@ class FlexNetTrains
     void ServeCount(Port& port, Run& run, std::uint32_t count);
     [[nodiscard]] bool QueueFirst(const Port& port, const Run& run, std::uint32_t offset);
     void Acknowledge(Run& run, std::uint32_t upTo);
+    [[nodiscard]] static Packet PacketOf(const Run& run, std::uint32_t offset);
+    /** The packet at @p offset of the first run, which is acknowledged, has arrived. */
+    static void PassOver(Port& port, Run& run, std::uint32_t offset);
     void Skip(std::uint32_t link);
+    /** Looks for the next arrival that is an event from the first packet that has not arrived. */
+    void Restart(std::uint32_t link);
     static void Grow(Port& port);
     void CopyCounters() const;
     [[nodiscard]] FlexNetRank AfterArrival(const Port& port, SimTime time) const;
