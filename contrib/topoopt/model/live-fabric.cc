@@ -71,12 +71,8 @@ LiveFabric::AddLink(NodeId src,
                     std::uint32_t srcPort,
                     std::uint32_t dstPort)
 {
-    const SimTime delay = m_firstLinks > 0 ? m_fabric.topology.links[0].delay : kMicrosecond;
-    const LinkId id = m_fabric.topology.AddLink(src, dst, rate, delay);
-    m_fabric.topology.links[id].srcPort = srcPort;
-    m_fabric.topology.links[id].dstPort = dstPort;
-    m_network.AddLink(m_fabric.topology.links[id], LinkState::Dark);
-    m_usable.push_back(false);
+    const LinkId id = m_fabric.topology.AddLink(src, dst, rate, CircuitDelay());
+    AddDark(id, srcPort, dstPort);
     return id;
 }
 
@@ -87,17 +83,26 @@ LiveFabric::AddDuplexLink(NodeId a,
                           std::uint32_t portA,
                           std::uint32_t portB)
 {
-    const SimTime delay = m_firstLinks > 0 ? m_fabric.topology.links[0].delay : kMicrosecond;
-    const LinkId id = m_fabric.topology.AddDuplexLink(a, b, rate, delay);
-    for (LinkId link : {id, id + 1})
-    {
-        Link& made = m_fabric.topology.links[link];
-        made.srcPort = link == id ? portA : portB;
-        made.dstPort = link == id ? portB : portA;
-        m_network.AddLink(made, LinkState::Dark);
-        m_usable.push_back(false);
-    }
+    const LinkId id = m_fabric.topology.AddDuplexLink(a, b, rate, CircuitDelay());
+    AddDark(id, portA, portB);
+    AddDark(id + 1, portB, portA);
     return id;
+}
+
+SimTime
+LiveFabric::CircuitDelay() const
+{
+    return m_firstLinks > 0 ? m_fabric.topology.links[0].delay : kMicrosecond;
+}
+
+void
+LiveFabric::AddDark(LinkId id, std::uint32_t srcPort, std::uint32_t dstPort)
+{
+    Link& link = m_fabric.topology.links[id];
+    link.srcPort = srcPort;
+    link.dstPort = dstPort;
+    m_network.AddLink(link, LinkState::Dark);
+    m_usable.push_back(false);
 }
 
 void

@@ -99,6 +99,11 @@ class LiveFabric final : public NetworkController, public RouteSource
     void ControlDue(std::uint64_t cookie) override;
 
   private:
+    /** Of links that are added: as long as the first. */
+    [[nodiscard]] SimTime CircuitDelay() const;
+    /** Makes a new link of the topology known to the network, without light. */
+    void AddDark(LinkId id, std::uint32_t srcPort, std::uint32_t dstPort);
+
     [[nodiscard]] bool AllUsable(const Path& path) const;
     /** The way that the fabric's own router knows; empty = none. */
     [[nodiscard]] Path OwnWay(ServerId src, ServerId dst, std::uint64_t flowKey) const;
