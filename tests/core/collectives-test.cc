@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "one-collective.h"
 #include "topoopt/core/collectives.h"
 #include "topoopt/core/random.h"
 
@@ -250,17 +251,6 @@ OneEach(std::uint32_t n)
     std::vector<ServerId> servers(n);
     std::iota(servers.begin(), servers.end(), 0);
     return servers;
-}
-
-std::uint32_t
-CeilLog2(std::uint32_t n)
-{
-    std::uint32_t k = 0;
-    while ((1U << k) < n)
-    {
-        ++k;
-    }
-    return k;
 }
 
 /** Elements of part @p index of @p of. */

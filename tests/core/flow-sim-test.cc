@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "one-collective.h"
 #include "topoopt/core/flow-sim.h"
 #include "topoopt/core/max-min.h"
 #include "topoopt/core/random.h"
@@ -148,29 +149,10 @@ OneTransfer(std::uint32_t ranks, RankId src, RankId dst, Bytes bytes)
 TaskGraph
 OneCollective(CollectiveKind kind, std::uint32_t ranks, Bytes bytes)
 {
-    TaskGraph graph;
-    graph.ranks = ranks;
-    CommGroup group;
-    for (RankId r = 0; r < ranks; ++r)
-    {
-        group.members.push_back(r);
-    }
-    graph.groups.push_back(group);
     CollectiveCall call;
     call.kind = kind;
     call.bytes = bytes;
-    graph.collectives.push_back(call);
-    for (RankId r = 0; r < ranks; ++r)
-    {
-        Task task;
-        task.kind = TaskKind::Collective;
-        task.rank = r;
-        task.object = 0;
-        task.member = r;
-        graph.Add(task);
-    }
-    graph.Finalize("test");
-    return graph;
+    return test::OneCollective(ranks, call);
 }
 
 std::string

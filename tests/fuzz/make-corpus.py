@@ -8,29 +8,13 @@ import json
 import pathlib
 import sys
 
-
-def varint(value):
-    out = bytearray()
-    while True:
-        out.append((value & 0x7F) | (0x80 if value > 0x7F else 0))
-        value >>= 7
-        if not value:
-            return bytes(out)
-
-
-def field(number, value):
-    """A protobuf field: a number, or bytes."""
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
+sys.dont_write_bytecode = True
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+from chakra_files import field, record, varint
 
 
 def attribute(name, kind, value):
     return field(10, field(1, name.encode()) + field(kind, value))
-
-
-def record(message):
-    return varint(len(message)) + message
 
 
 def chakra():

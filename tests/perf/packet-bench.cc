@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // What a packet-hop costs, in empty ns-3 events of the same run.
+#include "../core/one-collective.h"
 #include "empty-event.h"
 #include "ns3/executor.h"
 #include "ns3/map-scheduler.h"
@@ -62,31 +63,11 @@ class Silent final : public ExecutionObserver
 TaskGraph
 OneAllReduce(std::uint32_t servers, Bytes bytes)
 {
-    TaskGraph graph;
-    graph.ranks = servers;
-    CommGroup group;
-    group.name = "all";
-    for (RankId r = 0; r < servers; ++r)
-    {
-        group.members.push_back(r);
-    }
-    graph.groups.push_back(group);
     CollectiveCall call;
     call.kind = CollectiveKind::AllReduce;
     call.bytes = bytes;
     call.elementBytes = 4;
-    graph.collectives.push_back(call);
-    for (RankId r = 0; r < servers; ++r)
-    {
-        Task task;
-        task.kind = TaskKind::Collective;
-        task.rank = r;
-        task.object = 0;
-        task.member = r;
-        graph.Add(task);
-    }
-    graph.Finalize("benchmark");
-    return graph;
+    return test::OneCollective(servers, call);
 }
 
 /** Runs a job again and again and reports what a packet-hop costs. */

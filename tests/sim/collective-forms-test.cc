@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Every collective algorithm, packet by packet on idle links: it moves exactly the bytes of its definition, and takes the
 // time of its closed form, headers included.
+#include "../core/one-collective.h"
 #include "ns3/executor.h"
 #include "ns3/packet-network.h"
 #include "ns3/peek-scheduler.h"
@@ -54,28 +55,17 @@ struct Result
 
 /** One call over ranks 0..n-1, @p perServer ranks on each server of an ideal switch. */
 Result
-RunCall(CollectiveCall call,
+RunCall(const CollectiveCall& call,
         const std::string& algorithm,
         std::uint32_t n,
         std::uint32_t perServer = 1)
 {
-    TaskGraph graph;
-    graph.ranks = n;
-    graph.groups.push_back({"all", {}});
-    graph.collectives.push_back(call);
+    const TaskGraph graph = OneCollective(n, call);
     std::vector<ServerId> placement;
     for (RankId r = 0; r < n; ++r)
     {
-        graph.groups[0].members.push_back(r);
-        Task task;
-        task.kind = TaskKind::Collective;
-        task.rank = r;
-        task.object = 0;
-        task.member = r;
-        graph.Add(task);
         placement.push_back(r / perServer);
     }
-    graph.Finalize("test");
     FabricContext context;
     context.servers.count = n / perServer;
     context.servers.rate = kRate;
@@ -147,17 +137,6 @@ Acks(Bytes bytes)
 {
     constexpr Bytes kPerAck = 7 * kPayload; // 64 KiB in full packets
     return 2 * static_cast<SimTime>(bytes / kPerAck + 2) * Tx(kAckWireBytes);
-}
-
-std::uint32_t
-CeilLog2(std::uint32_t n)
-{
-    std::uint32_t k = 0;
-    while ((1U << k) < n)
-    {
-        ++k;
-    }
-    return k;
 }
 
 CollectiveCall

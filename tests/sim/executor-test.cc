@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "../core/one-collective.h"
 #include "ns3/executor.h"
 #include "ns3/packet-network.h"
 #include "ns3/peek-scheduler.h"
@@ -95,15 +96,6 @@ OneCollective(std::uint32_t n,
               std::uint32_t elementBytes = 1,
               std::uint32_t root = 0)
 {
-    TaskGraph graph;
-    graph.ranks = n;
-    CommGroup group;
-    group.name = "all";
-    for (RankId r = 0; r < n; ++r)
-    {
-        group.members.push_back(r);
-    }
-    graph.groups.push_back(group);
     CollectiveCall call;
     call.kind = kind;
     call.bytes = bytes;
@@ -116,18 +108,7 @@ OneCollective(std::uint32_t n,
             call.pairBytes.push_back(k % 3 == 0 ? 0 : bytes + k);
         }
     }
-    graph.collectives.push_back(call);
-    for (RankId r = 0; r < n; ++r)
-    {
-        Task task;
-        task.kind = TaskKind::Collective;
-        task.rank = r;
-        task.object = 0;
-        task.member = r;
-        graph.Add(task);
-    }
-    graph.Finalize("test");
-    return graph;
+    return test::OneCollective(n, call);
 }
 
 Fabric
