@@ -204,6 +204,55 @@ TEST(DarkLink, ParkedMessageWaitsForARoute)
     }
 }
 
+TEST(DarkLink, ParkedMessagesCostNothing)
+{
+    // A thousand messages wait for ten seconds; all that happens is what is asked for, and their own packets.
+    Harness harness(Line(1, k100G, kMicrosecond), Config(true));
+    const std::uint32_t route = harness.network->AddRoute({0});
+    Message message;
+    message.src = 0;
+    message.dst = 1;
+    message.bytes = 1'000;
+    message.route = kParked;
+    for (std::uint64_t k = 0; k < 1000; ++k)
+    {
+        harness.network->Send(message);
+    }
+    harness.At(kMillisecond, [&](PacketNetwork& n) { n.Reroute(7, route); });
+    harness.At(5 * kSecond, [](PacketNetwork& n) { EXPECT_LT(n.Totals().events, 20U); });
+    harness.At(10 * kSecond, [&](PacketNetwork& n) {
+        EXPECT_LT(n.Totals().events, 20U);
+        for (const ActiveMessage& active : n.Active())
+        {
+            n.Reroute(active.record.id, route);
+        }
+    });
+    EXPECT_EQ(harness.Run(), std::vector<std::string>{});
+    ASSERT_EQ(harness.records.size(), 1000U);
+    EXPECT_EQ(harness.records[0].id, 7U);
+    EXPECT_LT(harness.records.back().end, 10 * kSecond + kMillisecond);
+    EXPECT_EQ(harness.network->Totals().retransmits, 0U);
+}
+
+TEST(DarkLink, ParkedMessagesThatNothingHelpsEndTheRun)
+{
+    // A control that comes every millisecond for ever, and does nothing.
+    Harness harness(Line(1, k100G, kMicrosecond), Config(true));
+    Message message;
+    message.src = 0;
+    message.dst = 1;
+    message.bytes = 1'000;
+    message.route = kParked;
+    harness.network->Send(message);
+    std::function<void(PacketNetwork&)> again = [&](PacketNetwork& n) {
+        harness.At(n.Now() + kMillisecond, again, false);
+    };
+    harness.At(0, again);
+    EXPECT_EQ(harness.Run(100 * kSecond), std::vector<std::string>{});
+    EXPECT_TRUE(harness.network->Stalled());
+    EXPECT_LT(harness.network->Now(), 10 * kSecond);
+}
+
 TEST(DarkLink, ARunWithoutHopeEnds)
 {
     Harness harness(Line(2, k100G, kMicrosecond), Config(true));

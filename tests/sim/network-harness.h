@@ -47,11 +47,11 @@ class Harness : public NetworkListener, public NetworkController
         m_messages.push_back(message);
     }
 
-    /** Does something to the network at a time, after everything else of it. */
-    void At(SimTime time, std::function<void(PacketNetwork&)> action)
+    /** Does something to the network at a time, after everything else of it. @p helps see PacketNetwork::ControlAt() */
+    void At(SimTime time, std::function<void(PacketNetwork&)> action, bool helps = true)
     {
         network->SetController(this); // what nobody controls takes shortcuts
-        network->ControlAt(time, m_actions.size(), true);
+        network->ControlAt(time, m_actions.size(), helps);
         m_actions.push_back(std::move(action));
     }
 

@@ -62,7 +62,7 @@ struct alignas(64) PacketNetwork::Flow
     Flow* next = nullptr;       ///< in a host queue, or in the free list
     bool waiting = false;       ///< in a host queue
     bool over = false;          ///< acknowledged completely
-    bool parked = false;        ///< no route; `waiting`, but in no host queue
+    bool parked = false;        ///< no route, no timer; `waiting`, but in no host queue
     bool reordered = false;     ///< its packets may come by several ways
     // Receiver.
     bool missingSent = false;
@@ -491,7 +491,6 @@ PacketNetwork::Send(const Message& message)
         flow.parked = true;
         flow.waiting = true;
         flow.ideal = kNever;
-        StartTimer(flow);
         return flow.id;
     }
     flow.route = m_routes[message.route].get();
@@ -613,6 +612,7 @@ PacketNetwork::Pump()
             m_events.Pop();
             m_now = event.time;
             m_controller->ControlDue(id);
+            CheckHope();
             break;
         }
         ++m_totals.events;
@@ -1226,13 +1226,13 @@ void
 PacketNetwork::Finish(Flow& flow, SimTime acknowledged)
 {
     flow.over = true;
+    flow.acknowledged = acknowledged;
     if (flow.parked)
     {
         flow.parked = false;
         flow.waiting = false;
     }
-    flow.acknowledged = acknowledged;
-    if (flow.route != nullptr)
+    else if (flow.route != nullptr)
     {
         StopTimer(flow);
     }
@@ -1324,8 +1324,15 @@ PacketNetwork::OnTimers(SimTime time)
         flow.sender.sent = flow.sender.acked;
         TrySend(flow);
     }
-    m_stalled = m_pendingCalls == 0 && m_locals.empty() &&
-                m_now - std::max(m_lastProgress, m_helpDue) > kStallTimeouts * m_timeout;
+    CheckHope();
+}
+
+void
+PacketNetwork::CheckHope()
+{
+    m_stalled =
+        m_stalled || (m_unfinished > 0 && m_pendingCalls == 0 && m_locals.empty() &&
+                      m_now - std::max(m_lastProgress, m_helpDue) > kStallTimeouts * m_timeout);
 }
 
 std::uint32_t
@@ -1798,7 +1805,8 @@ PacketNetwork::LeaveHostQueue(Flow& flow)
 void
 PacketNetwork::MoveFlow(Flow& flow, std::uint32_t number)
 {
-    if (flow.parked)
+    const bool wasParked = flow.parked;
+    if (wasParked)
     {
         flow.parked = false;
         flow.waiting = false;
@@ -1837,7 +1845,15 @@ PacketNetwork::MoveFlow(Flow& flow, std::uint32_t number)
     {
         flow.parked = true;
         flow.waiting = true;
+        if (!wasParked)
+        {
+            StopTimer(flow); // as long as nothing can be sent it costs nothing
+        }
         return;
+    }
+    if (wasParked)
+    {
+        StartTimer(flow);
     }
     flow.route = m_routes[number].get();
     flow.ideal = std::min(flow.ideal, Ideal(number, flow.message.bytes));

@@ -252,6 +252,8 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     void StartTimer(Flow& flow);
     void StopTimer(Flow& flow);
     void OnTimers(SimTime time);
+    /** Ends the run if nothing has arrived for so long that nothing will. */
+    void CheckHope();
     void OnLocal(std::uint64_t id);
     void TrySend(Flow& flow);
     void Inject(Flow& flow, std::uint32_t packets);
