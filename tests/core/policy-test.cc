@@ -3,13 +3,16 @@
 #include "topoopt/core/circuit-plan.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/lit-router.h"
+#include "topoopt/core/live-rings.h"
 #include "topoopt/core/optics-spec.h"
 #include "topoopt/core/random.h"
+#include "topoopt/core/sipml.h"
 #include "topoopt/core/yaml-document.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <map>
+#include <numeric>
 #include <rapidcheck/gtest.h>
 #include <set>
 
@@ -24,6 +27,7 @@ ViewOf(ServerId servers, std::uint32_t degree, const CircuitPlan& lit)
     PlanView view;
     view.servers = servers;
     view.degree = degree;
+    view.nics.assign(servers, degree);
     view.backlog.assign(std::size_t{servers} * servers, 0);
     view.lit = &lit;
     return view;
@@ -32,7 +36,7 @@ ViewOf(ServerId servers, std::uint32_t degree, const CircuitPlan& lit)
 std::unique_ptr<ReconfigurationPolicy>
 Make(const std::string& name, ServerId servers, std::uint32_t degree)
 {
-    return FindPolicy(name, "here").build({servers, degree, 1, {}, "here"});
+    return FindPolicy(name, "here").build({servers, degree, 1, false, {}, "here"});
 }
 
 bool
@@ -152,6 +156,216 @@ RC_GTEST_PROP(Policy, PlansArePartialPermutationsAndGreedyIsConnected, ())
     }
 }
 
+RC_GTEST_PROP(Policy, PlansMakeDoWithTheNicsThatWork, ())
+{
+    const auto servers = *rc::gen::inRange<ServerId>(2, 16);
+    const auto degree = *rc::gen::inRange<std::uint32_t>(2, 6);
+    Rng rng(*rc::gen::arbitrary<std::uint64_t>(), "nics");
+    CircuitPlan lit;
+    PlanView view = ViewOf(servers, degree, lit);
+    bool allHaveTwo = true;
+    for (std::uint32_t& nics : view.nics)
+    {
+        nics = static_cast<std::uint32_t>(rng.Below(degree + 1));
+        allHaveTwo = allHaveTwo && nics >= 2;
+    }
+    for (std::size_t pair = 0; pair < view.backlog.size(); ++pair)
+    {
+        view.backlog[pair] = pair / servers == pair % servers
+                                 ? 0
+                                 : static_cast<double>(rng.Below(2) * rng.Below(1000));
+    }
+    for (const char* name : {"greedy", "greedy-direct", "sipml-ocs", "sipml-ring"})
+    {
+        const auto plan = Make(name, servers, degree)->Next(view);
+        RC_ASSERT(plan.has_value());
+        const CircuitPlan within = WithinNics(*plan, view.nics);
+        std::vector<std::uint32_t> sending(servers);
+        std::vector<std::uint32_t> receiving(servers);
+        for (const auto& [from, to] : DirectedOf(within))
+        {
+            RC_ASSERT(++sending[from] <= view.nics[from]);
+            RC_ASSERT(++receiving[to] <= view.nics[to]);
+        }
+        if (std::string(name).find("greedy") == 0)
+        {
+            RC_ASSERT(within.circuits == plan->circuits); // they know
+        }
+        if (std::string(name) == "greedy" && allHaveTwo)
+        {
+            RC_ASSERT(Connected(*plan, servers));
+        }
+    }
+}
+
+TEST(Policy, WithinNicsKeepsTheFirstCircuits)
+{
+    CircuitPlan plan;
+    plan.circuits = {{0, 1}, {0, 2}, {1, 2}};
+    EXPECT_EQ(WithinNics(plan, {2, 2, 2}).circuits, plan.circuits);
+    EXPECT_EQ(WithinNics(plan, {1, 2, 2}).circuits, (ServerCircuits{{0, 1}, {1, 2}}));
+    plan.duplex = false;
+    EXPECT_EQ(WithinNics(plan, {2, 1, 1}).circuits, (ServerCircuits{{0, 1}, {0, 2}}));
+    EXPECT_EQ(WithinNics(plan, {1, 1, 1}).circuits, (ServerCircuits{{0, 1}, {1, 2}}));
+    EXPECT_TRUE(WithinNics(plan, {0, 0, 0}).circuits.empty());
+}
+
+/** Greatest worth of @p left more permutations without fixed points, by trying all. */
+double
+BestWorth(ServerId servers, std::uint32_t left, const std::vector<double>& demand)
+{
+    if (left == 0)
+    {
+        return 0;
+    }
+    std::vector<ServerId> to(servers);
+    std::iota(to.begin(), to.end(), 0);
+    double best = 0;
+    do
+    {
+        double worth = 0;
+        std::vector<double> rest = demand;
+        bool loop = false;
+        for (ServerId from = 0; from < servers; ++from)
+        {
+            loop = loop || to[from] == from;
+            double& pair = rest[std::size_t{from} * servers + to[from]];
+            worth += pair;
+            pair /= 2;
+        }
+        best = loop ? best : std::max(best, worth + BestWorth(servers, left - 1, rest));
+    } while (std::next_permutation(to.begin(), to.end()));
+    return best;
+}
+
+TEST(SipMl, PermutationsAreTheBestThereAre)
+{
+    Rng rng(7, "sipml");
+    for (int round = 0; round < 30; ++round)
+    {
+        const auto servers = static_cast<ServerId>(3 + rng.Below(2));
+        const auto degree = static_cast<std::uint32_t>(1 + rng.Below(3));
+        std::vector<double> demand(std::size_t{servers} * servers);
+        for (std::size_t pair = 0; pair < demand.size(); ++pair)
+        {
+            demand[pair] = pair / servers == pair % servers
+                               ? 0
+                               : static_cast<double>(rng.Below(2) * rng.Below(1000));
+        }
+        const DirectedCircuits circuits = PlanOcs(servers, degree, demand, Reach::Direct);
+        EXPECT_EQ(circuits.size(), std::size_t{servers} * degree);
+        CheckPlan({circuits, false}, servers, degree, "plan");
+        EXPECT_NEAR(WorthOf(circuits, servers, demand),
+                    BestWorth(servers, degree, demand),
+                    1e-6 * (1 + WorthOf(circuits, servers, demand)));
+        // With the ring, the rest is the best for what the ring leaves.
+        std::vector<double> rest = demand;
+        double ring = 0;
+        for (ServerId from = 0; from < servers; ++from)
+        {
+            double& pair = rest[std::size_t{from} * servers + (from + 1) % servers];
+            ring += pair;
+            pair /= 2;
+        }
+        const DirectedCircuits reaching = PlanOcs(servers, degree, demand, Reach::All);
+        CheckPlan({reaching, false}, servers, degree, "plan");
+        EXPECT_NEAR(WorthOf(reaching, servers, demand),
+                    ring + BestWorth(servers, degree - 1, rest),
+                    1e-6 * (1 + ring + WorthOf(reaching, servers, demand)));
+    }
+}
+
+TEST(SipMl, WavelengthsAreSpentOnDemand)
+{
+    // Two ways of three hops share no segment; the third one finds its wavelength taken.
+    std::vector<double> demand(36);
+    demand[0 * 6 + 3] = 8;
+    demand[3 * 6 + 0] = 4;
+    demand[4 * 6 + 1] = 2;
+    const auto count = [](const DirectedCircuits& circuits, ServerId from, ServerId to) {
+        return std::count(circuits.begin(), circuits.end(), std::make_pair(from, to));
+    };
+    const DirectedCircuits direct = PlanWavelengths(6, 1, 1, demand, Reach::Direct);
+    CheckPlan({direct, false}, 6, 1, "plan");
+    EXPECT_EQ(count(direct, 0, 3), 1);
+    EXPECT_EQ(count(direct, 3, 0), 1);
+    EXPECT_EQ(count(direct, 4, 1), 0);
+    EXPECT_EQ(count(PlanWavelengths(6, 1, 1, demand, Reach::All), 0, 1), 1); // the ring first
+}
+
+/** Circuits of a group as RingsOver() takes them. */
+std::vector<std::uint32_t>
+CircuitsOf(std::uint32_t members, const std::vector<std::vector<std::uint32_t>>& orders)
+{
+    std::vector<std::uint32_t> circuits(std::size_t{members} * members);
+    for (const auto& order : orders)
+    {
+        for (std::uint32_t k = 0; k < members; ++k)
+        {
+            ++circuits[std::size_t{order[k]} * members + order[(k + 1) % members]];
+        }
+    }
+    return circuits;
+}
+
+TEST(LiveRings, FindsWhatTopoOptWires)
+{
+    // Strides +-1 and +-5 of 16, the first with parallel circuits; and nothing where a circuit is missing.
+    std::vector<std::vector<std::uint32_t>> orders;
+    for (std::uint32_t stride : {1U, 1U, 5U, 11U, 15U})
+    {
+        std::vector<std::uint32_t> order;
+        for (std::uint32_t k = 0; k < 16; ++k)
+        {
+            order.push_back(k * stride % 16);
+        }
+        orders.push_back(order);
+    }
+    std::vector<std::uint32_t> circuits = CircuitsOf(16, orders);
+    EXPECT_EQ(RingsOver(16, circuits), orders);
+    circuits[3 * 16 + 8] = 0; // of stride 5
+    EXPECT_EQ(RingsOver(16, circuits).size(), 4U);
+    EXPECT_TRUE(RingsOver(16, std::vector<std::uint32_t>(256)).empty());
+    // Two members with two circuits each way.
+    EXPECT_EQ(RingsOver(2, {0, 2, 2, 0}).size(), 2U);
+    // Joined, but no ring: a star.
+    EXPECT_TRUE(RingsOver(4, {0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}).empty());
+}
+
+RC_GTEST_PROP(LiveRings, AreRingsOfCircuitsEachUsedOnce, ())
+{
+    const auto members = *rc::gen::inRange<std::uint32_t>(2, 40);
+    Rng rng(*rc::gen::arbitrary<std::uint64_t>(), "rings");
+    // A random ring, and circuits at random.
+    std::vector<std::uint32_t> order(members);
+    std::iota(order.begin(), order.end(), 0U);
+    rng.Shuffle(order);
+    std::vector<std::uint32_t> circuits = CircuitsOf(members, {order});
+    RC_ASSERT(RingsOver(members, circuits).size() == 1U); // alone it is found for certain
+    for (std::uint64_t more = rng.Below(4 * members); more > 0; --more)
+    {
+        const std::uint64_t from = rng.Below(members);
+        const std::uint64_t to = (from + 1 + rng.Below(members - 1)) % members;
+        ++circuits[from * members + to];
+    }
+    const auto rings = RingsOver(members, circuits);
+    std::vector<std::uint32_t> used = CircuitsOf(members, rings);
+    for (std::size_t pair = 0; pair < used.size(); ++pair)
+    {
+        RC_ASSERT(used[pair] <= circuits[pair]);
+    }
+    for (std::vector<std::uint32_t> ring : rings)
+    {
+        RC_ASSERT(ring.size() == members);
+        RC_ASSERT(ring[0] == 0U);
+        std::sort(ring.begin(), ring.end());
+        for (std::uint32_t k = 0; k < members; ++k)
+        {
+            RC_ASSERT(ring[k] == k);
+        }
+    }
+}
+
 TEST(Policy, PlansThatAreNoPartialPermutationsAreRefused)
 {
     CircuitPlan plan;
@@ -171,6 +385,7 @@ TEST(Policy, ScheduledReadsItsPlans)
     const PolicyContext context{4,
                                 1,
                                 1,
+                                true,
                                 {{"plans.0.at", "1ms"},
                                  {"plans.0.circuits", "0-1,2-3"},
                                  {"plans.1.before", "2"},
@@ -209,7 +424,7 @@ TEST(Policy, ExternalProgramAnswersLineByLine)
     PlanView view = ViewOf(2, 1, lit);
     const auto ask = [&](const std::string& command) {
         const auto policy =
-            FindPolicy("external", "").build({2, 1, 1, {{"command", command}}, "here"});
+            FindPolicy("external", "").build({2, 1, 1, true, {{"command", command}}, "here"});
         static_cast<void>(policy->Next(view));
         return policy->Next(view);
     };
@@ -276,6 +491,24 @@ TEST(OpticsSpec, ReconfigurationSaysWhatIsWrong)
     EXPECT_NE(complaint({{"device", "ocss"}}).find("did you mean 'ocs'?"), std::string::npos);
     EXPECT_NE(complaint({{"transition", "wait"}}), "");
     EXPECT_NE(complaint({{"insertion_loss", "2 km"}}), "");
+    EXPECT_EQ(complaint({{"insertion_loss", "2.5dB"}, {"fibre_km", "0.2km"}, {"ports", "64"}}), "");
+    EXPECT_EQ(complaint({{"ports", "3.5"}}),
+              "x.yaml:1:1: reconfiguration.ports: found '3.5', expected a whole number 2..1000000");
+    EXPECT_EQ(
+        complaint({{"bond", "maybe"}}),
+        "x.yaml:1:1: reconfiguration.bond: found 'maybe', expected one of false, true, off, on, "
+        "no, yes");
+    EXPECT_EQ(complaint({{"latency", "101d"}}).find("x.yaml:7:3: reconfiguration.latency: found"),
+              0U);
+    for (const char* word : {"true", "on", "yes", "false", "off", "no"})
+    {
+        const bool on =
+            word == std::string("true") || word == std::string("on") || word == std::string("yes");
+        const ReconfigurationSpec flags =
+            ParseReconfiguration({{"bond", word}, {"forwarding", word}}, {}, "");
+        EXPECT_EQ(flags.bond, on) << word;
+        EXPECT_EQ(flags.forwarding, on) << word;
+    }
     const ReconfigurationSpec spec =
         ParseReconfiguration({{"policy", "greedy-direct"}, {"latency", "20us"}}, {}, "");
     EXPECT_EQ(spec.period, 80 * kMicrosecond);

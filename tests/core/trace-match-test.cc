@@ -302,11 +302,11 @@ TEST(TraceOptions, UnknownKeysAndBadValuesAreNamed)
     EXPECT_HAS(parse("compute_scal", "1"),
                "s.yaml:7:3: unknown trace option 'compute_scal', did you mean 'compute_scale'?");
     EXPECT_HAS(parse("timing", "keep"),
-               "s.yaml:7:3: timing: found keep, expected dependency or kept");
-    EXPECT_HAS(parse("compute_scale", "-1"), "found -1");
-    EXPECT_HAS(parse("compute_scale", "nan"), "found nan");
+               "s.yaml:7:3: timing: found 'keep', expected one of dependency, kept");
+    EXPECT_HAS(parse("compute_scale", "-1"), "found '-1'");
+    EXPECT_HAS(parse("compute_scale", "nan"), "found 'nan'");
     EXPECT_HAS(parse("scale_bytes", "0"), "above 0");
-    EXPECT_HAS(parse("max_ops", "1e3"), "found 1e3");
+    EXPECT_HAS(parse("max_ops", "1e3"), "found '1e3'");
     EXPECT_EQ(parse("compute_scale", "0"), "no error");
 }
 

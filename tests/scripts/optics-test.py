@@ -67,6 +67,48 @@ class Optics(ProgramTest):
         self.scenario(failures="[{kind: server, server: 9, at: 1ms}]")
         self.refused(["run", "s.yaml", "-o", "out"], "server 9", "0..3")
 
+    def test_check_says_what_run_says(self):
+        wrong = (("[topoopt]", "[{kind: server, server: 9, at: 1ms}]", "{}", "server 9"),
+                 ("[topoopt]", "[{kind: nik, server: 1, at: 1ms}]", "{}", "failures.0.kind"),
+                 ("[{kind: fat-tree, reconfiguration: greedy}]", "", "{latency: 1ms}", "circuits between servers"),
+                 ("[topoopt]", "", "{policy: greedy, insertion_loss: 9dB}", "loss of"),
+                 ("[topoopt]", "", "{policy: greedy, ports: 3}", "reconfiguration.ports"),
+                 ("[topoopt]", "", "{policy: greedy, bond: perhaps}", "reconfiguration.bond"),
+                 ("[topoopt]", "", "{policy: external}", "reconfiguration.command"),
+                 ("[topoopt]", "", "{policy: scheduled, plans: [{at: 1ms, circuits: [0-9]}]}", "0 -> 9"),
+                 ("[topoopt]", "", "{policy: scheduled, plans: [{before: 99, circuits: [0-1]}]}", "collective 99"))
+        for fabrics, failures, reconfiguration, word in wrong:
+            sections = {"fabrics": fabrics, "reconfiguration": reconfiguration}
+            if failures:
+                sections["failures"] = failures
+            self.scenario(**sections)
+            check = self.call("check", "s.yaml")
+            run = self.call("run", "s.yaml", "-o", "out")
+            self.assertEqual((check.code, run.code), (2, 2), reconfiguration + failures)
+            self.assertEqual(check.err, run.err)
+            self.assertIn(word, check.err)
+        self.scenario(fabrics="[topoopt]", reconfiguration="{policy: greedy, latency: 1ms}",
+                      failures="[{kind: nic, server: 1, nic: 0, at: 1ms}, {kind: nic, server: 1, nic: 9, at: 1ms}]")
+        out = self.run_ok("check", "s.yaml").out
+        self.assertIn("greedy through ocs of", out)
+        self.assertIn("every 4ms", out)
+        self.assertIn("1 of 2 event(s)", out)
+        self.assertIn("failures.1: nic: this fabric has no such thing", out)
+
+    def test_failures_beside_a_policy(self):
+        self.scenario(fabrics="[{kind: ocs-reconfig, name: fw, reconfiguration: greedy}, "
+                              "{kind: ocs-reconfig, name: nofw, reconfiguration: greedy-direct}]",
+                      reconfiguration="{latency: 20us}",
+                      failures="{detection: 10us, events: [{kind: nic, server: 1, nic: 0, at: 100us}]}")
+        self.run_ok("run", "s.yaml", "-o", "out")
+        for run in summary(self.path("out"))["runs"]:
+            self.assertTrue(run["complete"])
+            self.assertTrue(run["failures"][0]["applies"])
+            self.assertEqual(run["failures"][0]["detected_ps"], 110_000_000)
+            self.assertGreater(run["slowdown_by_failures"], 0.9)
+            self.assertEqual(sum(run["drops_by_cause"].values()), run["drops"])
+            self.assertEqual(run["violations"], [])
+
     def test_list(self):
         out = self.run_ok("list").out
         for name in ("greedy", "greedy-direct", "scheduled", "external", "sipml-ring", "static", "look-ahead", "patch-panel"):

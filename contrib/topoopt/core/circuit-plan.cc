@@ -47,6 +47,34 @@ CheckPlan(const CircuitPlan& plan, ServerId servers, std::uint32_t degree, const
     }
 }
 
+CircuitPlan
+WithinNics(const CircuitPlan& plan, const std::vector<std::uint32_t>& nics)
+{
+    std::vector<std::uint32_t> sending(nics.size());
+    std::vector<std::uint32_t> receiving(nics.size());
+    CircuitPlan within;
+    within.duplex = plan.duplex;
+    const auto room = [&](ServerId from, ServerId to) {
+        return sending[from] < nics[from] && receiving[to] < nics[to];
+    };
+    for (const auto& [a, b] : plan.circuits)
+    {
+        if (!room(a, b) || (plan.duplex && !room(b, a)))
+        {
+            continue;
+        }
+        ++sending[a];
+        ++receiving[b];
+        if (plan.duplex)
+        {
+            ++sending[b];
+            ++receiving[a];
+        }
+        within.circuits.emplace_back(a, b);
+    }
+    return within;
+}
+
 const std::vector<PolicyKind>&
 PolicyKinds()
 {
@@ -56,6 +84,7 @@ PolicyKinds()
          {"command"},
          true,
          true,
+         true,
          policies::BuildExternal},
         {"greedy",
          "duplex circuits for the largest backlogs every period, connected, servers forward "
@@ -63,6 +92,7 @@ PolicyKinds()
          {},
          true,
          true,
+         false,
          policies::BuildGreedy},
         {"greedy-direct",
          "one-way circuits for the largest backlogs every period, nobody forwards "
@@ -70,11 +100,13 @@ PolicyKinds()
          {},
          true,
          false,
+         false,
          policies::BuildGreedyDirect},
         {"scheduled",
          "given plans at given times or before given collectives",
          {"plans"},
          false,
+         true,
          true,
          policies::BuildScheduled},
         {"sipml-ocs",
@@ -82,17 +114,20 @@ PolicyKinds()
          {},
          true,
          false,
+         false,
          policies::BuildSipMlOcs},
         {"sipml-ring",
          "SiP-ML's ring of wavelengths for the backlog of every period, nobody forwards",
          {"wavelengths"},
          true,
          false,
+         false,
          policies::BuildSipMlRing},
         {"static",
          "the circuits stay as they were planned (default)",
          {},
          false,
+         true,
          true,
          policies::BuildStatic},
     };

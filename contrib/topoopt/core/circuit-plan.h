@@ -39,12 +39,21 @@ void CheckPlan(const CircuitPlan& plan,
                std::uint32_t degree,
                const std::string& what);
 
+/**
+ * What of a plan can be lit where only some NICs of a server are usable: its circuits in their order, those left out for which
+ * a server has none any more. A duplex circuit needs one at either end in both directions.
+ * @param nics usable ones, by server
+ */
+[[nodiscard]] CircuitPlan WithinNics(const CircuitPlan& plan,
+                                     const std::vector<std::uint32_t>& nics);
+
 /** What a policy may look at when it is asked for a plan. */
 struct PlanView
 {
     SimTime now = 0;
     ServerId servers = 0;
-    std::uint32_t degree = 1;    ///< NICs of a server
+    std::uint32_t degree = 1;        ///< NICs of a server
+    std::vector<std::uint32_t> nics; ///< of these, usable ones as far as is known, by server
     std::vector<double> backlog; ///< bytes not yet acknowledged, servers * servers, row = source
     const CircuitPlan* lit = nullptr; ///< as things are
     std::size_t trigger = 0;          ///< which of Triggers() has come, if the policy has such
@@ -80,6 +89,7 @@ struct PolicyContext
     ServerId servers = 0;
     std::uint32_t degree = 1;
     std::uint64_t seed = 1;
+    bool forwarding = true; ///< whether servers pass traffic on
     std::map<std::string, std::string>
         options;       ///< of the scenario, as text: those that the policy names
     std::string place; ///< for messages
@@ -93,6 +103,8 @@ struct PolicyKind
     std::vector<const char*> options; ///< keys besides those of every policy
     bool periodic;   ///< asked every period; else at the times that it brings along
     bool forwarding; ///< whether servers pass traffic on unless the scenario says otherwise
+    bool
+        manyRings; ///< whether AllReduce uses all rings of its circuits unless the scenario says otherwise
     std::unique_ptr<ReconfigurationPolicy> (*build)(const PolicyContext& context);
 };
 

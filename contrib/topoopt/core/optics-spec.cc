@@ -2,14 +2,11 @@
 #include "topoopt/core/optics-spec.h"
 
 #include "topoopt/core/error.h"
+#include "topoopt/core/option-values.h"
 #include "topoopt/core/yaml-document.h"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
-#include <cstdlib>
-#include <stdexcept>
 
 namespace topoopt
 {
@@ -19,6 +16,9 @@ namespace
 
 constexpr SimTime kMostTime = 100LL * 24 * 3600 * kSecond;
 constexpr std::size_t kMaxFailures = 100'000;
+constexpr std::uint32_t kMostPorts = 1'000'000;
+constexpr double kMostDb = 1000;
+constexpr double kMostKm = 1e6;
 
 const std::vector<std::string> kKeys = {"policy",
                                         "device",
@@ -29,6 +29,7 @@ const std::vector<std::string> kKeys = {"policy",
                                         "granularity",
                                         "forwarding",
                                         "bond",
+                                        "rings",
                                         "relock",
                                         "move_time",
                                         "flip_time",
@@ -36,114 +37,6 @@ const std::vector<std::string> kKeys = {"policy",
                                         "insertion_loss",
                                         "link_budget",
                                         "fibre_km"};
-
-/** Texts with their places. */
-class Texts
-{
-  public:
-    Texts(const std::map<std::string, std::string>& texts,
-          const std::map<std::string, std::string>& places,
-          std::string place)
-        : m_texts(texts),
-          m_places(places),
-          m_place(std::move(place))
-    {
-    }
-
-    [[nodiscard]] const std::string& PlaceOf(const std::string& key) const
-    {
-        const auto at = m_places.find(key);
-        return at == m_places.end() ? m_place : at->second;
-    }
-
-    [[noreturn]] void Fail(const std::string& key,
-                           const std::string& found,
-                           const std::string& expected) const
-    {
-        throw SpecError(PlaceOf(key),
-                        "reconfiguration." + key + ": found '" + Printable(found) + "', expected " +
-                            expected);
-    }
-
-    [[nodiscard]] const std::string* Find(const std::string& key) const
-    {
-        const auto at = m_texts.find(key);
-        return at == m_texts.end() ? nullptr : &at->second;
-    }
-
-    void Time(const std::string& key, SimTime& out) const
-    {
-        if (const std::string* text = Find(key))
-        {
-            try
-            {
-                out = ParseTime(*text);
-            }
-            catch (const std::invalid_argument&)
-            {
-                Fail(key, *text, "a time such as 10ms");
-            }
-            if (out < 0 || out > kMostTime)
-            {
-                Fail(key, *text, "a time up to 100 days");
-            }
-        }
-    }
-
-    /** The index of the text among @p choices. */
-    void Choice(const std::string& key,
-                const std::vector<std::string>& choices,
-                std::size_t& out) const
-    {
-        const std::string* text = Find(key);
-        if (text == nullptr)
-        {
-            return;
-        }
-        const auto at = std::find(choices.begin(), choices.end(), *text);
-        if (at == choices.end())
-        {
-            std::string all;
-            for (const std::string& choice : choices)
-            {
-                all += (all.empty() ? "" : ", ") + choice;
-            }
-            Fail(key, *text, "one of " + all + DidYouMean(*text, choices));
-        }
-        out = static_cast<std::size_t>(at - choices.begin());
-    }
-
-    void Flag(const std::string& key, bool& out) const
-    {
-        std::size_t index = out ? 1 : 0;
-        Choice(key, {"false", "true"}, index);
-        out = index == 1;
-    }
-
-    /** A number of at least 0, @p unit may follow it. */
-    void Number(const std::string& key, const std::string& unit, double& out) const
-    {
-        const std::string* text = Find(key);
-        if (text == nullptr)
-        {
-            return;
-        }
-        char* end = nullptr;
-        const double value = std::strtod(text->c_str(), &end);
-        const std::string rest = end;
-        if (end == text->c_str() || (!rest.empty() && rest != unit) || !std::isfinite(value) ||
-            value < 0 || value > 1e6)
-        {
-            Fail(key, *text, "a number" + (unit.empty() ? "" : " such as 4" + unit));
-        }
-        out = value;
-    }
-
-  private:
-    const std::map<std::string, std::string>& m_texts;
-    const std::map<std::string, std::string>& m_places;
-    std::string m_place;
-};
 
 constexpr std::array<const char*, 5> kFailureNames = {"link", "nic", "server", "port", "flap"};
 
@@ -239,7 +132,7 @@ ParseReconfiguration(const std::map<std::string, std::string>& texts,
                      const std::map<std::string, std::string>& places,
                      const std::string& place)
 {
-    const Texts in(texts, places, place);
+    const OptionValues in(texts, places, place, "reconfiguration.");
     ReconfigurationSpec spec;
     spec.place = place;
     if (const std::string* policy = in.Find("policy"))
@@ -269,34 +162,31 @@ ParseReconfiguration(const std::map<std::string, std::string>& texts,
             spec.options[key] = text;
         }
     }
-    std::size_t device = 1;
     static const std::vector<std::string> devices = {"look-ahead", "ocs", "patch-panel"};
-    in.Choice("device", devices, device);
-    spec.device = devices[device];
-    in.Time("latency", spec.latency);
-    in.Time("period", spec.period);
-    in.Time("first", spec.first);
-    in.Time("relock", spec.relock);
-    in.Time("move_time", spec.moveTime);
-    in.Time("flip_time", spec.flipTime);
-    std::size_t choice = 0;
-    in.Choice("transition", {"drain", "drop"}, choice);
-    spec.drain = choice == 0;
-    choice = 0;
-    in.Choice("granularity", {"whole", "port"}, choice);
-    spec.whole = choice == 0;
-    spec.forwarding = kind.forwarding;
-    in.Flag("forwarding", spec.forwarding);
-    in.Flag("bond", spec.bond);
-    double ports = 0;
-    in.Number("ports", "", ports);
-    spec.ports = static_cast<std::uint32_t>(ports);
-    in.Number("insertion_loss", "dB", spec.insertionLoss);
-    in.Number("link_budget", "dB", spec.linkBudget);
-    in.Number("fibre_km", "", spec.fibreKm);
+    spec.device = devices[in.Choice("device", devices, 1)];
+    const auto time = [&in](const char* key, SimTime& out) {
+        out = in.Time(key, out, 0, kMostTime);
+    };
+    time("latency", spec.latency);
+    time("period", spec.period);
+    time("first", spec.first);
+    time("relock", spec.relock);
+    time("move_time", spec.moveTime);
+    time("flip_time", spec.flipTime);
+    spec.drain = in.Choice("transition", {"drain", "drop"}, 0) == 0;
+    spec.whole = in.Choice("granularity", {"whole", "port"}, 0) == 0;
+    spec.forwarding = in.Flag("forwarding", kind.forwarding);
+    spec.bond = in.Flag("bond", spec.bond);
+    spec.manyRings = in.Choice("rings", {"one", "all"}, kind.manyRings ? 1 : 0) == 1;
+    spec.ports = in.Count("ports", spec.ports, 2, kMostPorts);
+    spec.insertionLoss = in.Number("insertion_loss", spec.insertionLoss, 0, kMostDb, "dB");
+    spec.linkBudget = in.Number("link_budget", spec.linkBudget, 0, kMostDb, "dB");
+    spec.fibreKm = in.Number("fibre_km", spec.fibreKm, 0, kMostKm, "km");
     if (kind.periodic && spec.period == 0 && spec.latency == 0)
     {
-        in.Fail("latency", "0", "a period beside a latency of 0 (its default is four latencies)");
+        in.Fail("latency",
+                "'0s'",
+                "a period beside a latency of 0 (its default is four latencies)");
     }
     if (spec.period == 0)
     {

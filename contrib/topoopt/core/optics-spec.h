@@ -23,12 +23,13 @@ struct ReconfigurationSpec
     std::string device = "ocs";
     SimTime latency = 10 * kMillisecond; ///< without light, of an ocs
     SimTime period = 0;                  ///< between two changes; 0 = four times the latency
-    SimTime first = kNever;          ///< of a periodic policy; kNever = the latency, at most 1 ms
-    bool drain = true;               ///< else what is on a circuit that changes is lost
-    bool whole = true;               ///< ocs: circuits that stay go dark, too
-    bool forwarding = true;          ///< servers pass traffic on
-    bool bond = true;                ///< parallel circuits are one link of their total rate
-    SimTime relock = 0;              ///< of transceivers, after the light is back
+    SimTime first = kNever; ///< of a periodic policy; kNever = the latency, at most 1 ms
+    bool drain = true;      ///< else what is on a circuit that changes is lost
+    bool whole = true;      ///< ocs: circuits that stay go dark, too
+    bool forwarding = true; ///< servers pass traffic on
+    bool bond = true;       ///< parallel circuits are one link of their total rate
+    bool manyRings = true;  ///< AllReduce over all rings that circuits carry, else over one
+    SimTime relock = 0;     ///< of transceivers, after the light is back
     SimTime moveTime = 60 * kSecond; ///< of the robot, per circuit
     SimTime flipTime = 10 * kMillisecond;
     std::uint32_t ports = 0;   ///< of the device; 0 = as many as needed

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "topoopt/core/sipml.h"
 
-#include "topoopt/core/matching.h"
 #include "topoopt/core/topologies/options.h"
 #include "topoopt/core/topology-finder.h"
 
 #include <algorithm>
+#include <lemon/network_simplex.h>
+#include <lemon/static_graph.h>
 #include <queue>
 #include <tuple>
 
@@ -34,31 +35,96 @@ DirectedDemand(const Demand& demand)
     return bytes;
 }
 
+double
+WorthOf(const DirectedCircuits& circuits, ServerId servers, const std::vector<double>& demand)
+{
+    std::vector<double> next = demand;
+    double worth = 0;
+    for (const auto& [from, to] : circuits)
+    {
+        double& pair = next[std::size_t{from} * servers + to];
+        worth += pair;
+        pair /= 2;
+    }
+    return worth;
+}
+
 DirectedCircuits
-PlanOcs(ServerId servers, std::uint32_t degree, std::vector<double> demand)
+PlanOcs(ServerId servers, std::uint32_t degree, const std::vector<double>& demand, Reach reach)
 {
     const std::size_t n = servers;
     DirectedCircuits circuits;
-    if (n < 2)
+    if (n < 2 || degree == 0)
     {
         return circuits;
     }
-    const auto take = [&](const std::vector<std::uint32_t>& to) {
-        for (ServerId from = 0; from < n; ++from)
-        {
-            circuits.emplace_back(from, to[from]);
-            demand[from * n + to[from]] /= 2;
-        }
+    const std::uint32_t rings = reach == Reach::All ? 1 : 0;
+    // Whole numbers, so that all is exact; small enough for sums over all circuits.
+    constexpr double kLargest = 1LL << 40;
+    const double most = *std::max_element(demand.begin(), demand.end());
+    const double scale = most > 0 ? kLargest / most : 0;
+
+    struct Copy
+    {
+        std::int64_t worth;
+        std::int64_t capacity;
     };
-    std::vector<std::uint32_t> ring;
+
+    std::vector<Copy> copies;
+    std::vector<std::pair<int, int>> ends;
     for (ServerId from = 0; from < n; ++from)
     {
-        ring.push_back(from + 1 < servers ? from + 1 : 0);
+        for (ServerId to = 0; to < n; ++to)
+        {
+            if (from == to)
+            {
+                continue;
+            }
+            const bool inRing = rings == 1 && to == (from + 1) % servers;
+            double worth = demand[std::size_t{from} * n + to] * scale / (inRing ? 2 : 1);
+            for (std::uint32_t left = degree - rings; left > 0;)
+            {
+                const auto whole = static_cast<std::int64_t>(worth);
+                const std::uint32_t capacity = whole > 0 ? 1 : left;
+                ends.emplace_back(static_cast<int>(from), static_cast<int>(n + to));
+                copies.push_back({whole, capacity});
+                left -= capacity;
+                worth /= 2;
+            }
+        }
     }
-    take(ring);
-    for (std::uint32_t plane = 1; plane < degree; ++plane)
+    lemon::StaticDigraph graph;
+    graph.build(static_cast<int>(2 * n), ends.begin(), ends.end());
+    lemon::StaticDigraph::ArcMap<std::int64_t> cost(graph);
+    lemon::StaticDigraph::ArcMap<std::int64_t> capacity(graph);
+    for (std::size_t k = 0; k < copies.size(); ++k)
     {
-        take(MaximumWeightAssignment(servers, demand));
+        const auto arc = graph.arc(static_cast<int>(k));
+        cost[arc] = -copies[k].worth;
+        capacity[arc] = copies[k].capacity;
+    }
+    lemon::StaticDigraph::NodeMap<std::int64_t> supply(graph);
+    for (std::size_t k = 0; k < 2 * n; ++k)
+    {
+        const std::int64_t each = degree - rings;
+        supply[graph.node(static_cast<int>(k))] = k < n ? each : -each;
+    }
+    lemon::NetworkSimplex<lemon::StaticDigraph, std::int64_t, std::int64_t> simplex(graph);
+    simplex.upperMap(capacity).costMap(cost).supplyMap(supply);
+    static_cast<void>(simplex.run()); // servers in a ring are a solution, so there is a best one
+    for (ServerId from = 0; from < n && rings > 0; ++from)
+    {
+        circuits.emplace_back(from, (from + 1) % servers);
+    }
+    for (std::size_t k = 0; k < copies.size(); ++k)
+    {
+        const auto from = static_cast<ServerId>(ends[k].first);
+        const auto to = static_cast<ServerId>(ends[k].second) - servers;
+        const std::int64_t lit = simplex.flow(graph.arc(static_cast<int>(k)));
+        for (std::int64_t circuit = 0; circuit < lit; ++circuit)
+        {
+            circuits.emplace_back(from, to);
+        }
     }
     return circuits;
 }
@@ -125,7 +191,8 @@ DirectedCircuits
 PlanWavelengths(ServerId servers,
                 std::uint32_t degree,
                 std::uint32_t wavelengths,
-                std::vector<double> demand)
+                std::vector<double> demand,
+                Reach reach)
 {
     const std::size_t n = servers;
     DirectedCircuits circuits;
@@ -146,7 +213,7 @@ PlanWavelengths(ServerId servers,
         circuits.emplace_back(from, to);
         return true;
     };
-    for (ServerId from = 0; from < n; ++from)
+    for (ServerId from = 0; from < n && reach == Reach::All; ++from)
     {
         const ServerId to = from + 1 < servers ? from + 1 : 0;
         take(from, to);

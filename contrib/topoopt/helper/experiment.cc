@@ -495,7 +495,9 @@ Prepare(const Scenario& scenario)
                             spec.kind + ".reconfiguration: found a policy with a shared cluster, "
                                         "expected one job (the panel of a cluster is `panel:`)");
         }
-        CheckChanges(scenario, spec, fabric);
+        const std::vector<std::string> changes =
+            CheckChanges(scenario, spec, fabric, experiment.workload.graph.collectives.size());
+        experiment.changes.insert(experiment.changes.end(), changes.begin(), changes.end());
         experiment.fabrics.push_back(std::move(fabric));
     }
     return experiment;
@@ -598,6 +600,10 @@ PrintCheck(const Experiment& experiment, std::ostream& out)
             << fabric.topology.links.size() << " links, " << moved * experiment.workload.repeats
             << " B to move, about " << packetHops << " data packet-hops, "
             << Fixed(static_cast<double>(packetHops) * 1.5e-7, 1) << " s without trains\n";
+    }
+    for (const std::string& line : experiment.changes)
+    {
+        out << line << "\n";
     }
 }
 

@@ -29,6 +29,7 @@ struct Experiment
     std::shared_ptr<const ClusterWorkload>
         cluster;                               ///< `workload: {jobs: ...}`; workload is empty then
     std::vector<ClusterFabric> clusterFabrics; ///< of a cluster, like fabrics
+    std::vector<std::string> changes;          ///< CheckChanges() of every fabric
 };
 
 /**

@@ -14,16 +14,16 @@ CanReconfigure(const Fabric& fabric)
     return fabric.router != nullptr && fabric.topology.NodeCount() == fabric.topology.servers;
 }
 
-void
-CheckChanges(const Scenario& scenario, const FabricSpec& spec, const Fabric& fabric)
+namespace
 {
-    FailureInjector::Check(scenario.failures, fabric);
-    const ReconfigurationSpec optics = ReconfigurationOf(scenario, spec);
-    const bool own = HasOwnReconfiguration(spec);
-    if (optics.policy == "static" || (!own && !CanReconfigure(fabric)))
-    {
-        return;
-    }
+
+/** Refuses what a policy cannot do on a fabric; else says what it will do. */
+std::string
+CheckPolicy(const Scenario& scenario,
+            const ReconfigurationSpec& optics,
+            const Fabric& fabric,
+            std::size_t collectives)
+{
     const auto refuse = [&](const std::string& found, const std::string& expected) {
         throw SpecError(optics.place,
                         "reconfiguration: found policy " + optics.policy + found + ", expected " +
@@ -41,29 +41,82 @@ CheckChanges(const Scenario& scenario, const FabricSpec& spec, const Fabric& fab
     {
         refuse(" with fidelity: " + scenario.engine.fidelity, "fidelity: packet");
     }
-    if (!scenario.failures.events.empty())
-    {
-        refuse(" beside failures", "one of them on " + fabric.name);
-    }
     CircuitPlan wired;
     wired.duplex = false;
     for (const Link& link : fabric.topology.links)
     {
         wired.circuits.emplace_back(link.src, link.dst);
     }
+    const std::uint32_t nics = scenario.servers.nics;
     CheckPlan(wired,
               fabric.topology.servers,
-              scenario.servers.nics,
+              nics,
               optics.place + ": reconfiguration: the circuits of " + fabric.name);
     // The light path, the ports and the policy's own keys, before anything is simulated.
-    static_cast<void>(
-        Reconfigurator::MakeDevice(optics, scenario.servers.nics * fabric.topology.servers));
-    static_cast<void>(FindPolicy(optics.policy, optics.place)
-                          .build({fabric.topology.servers,
-                                  scenario.servers.nics,
-                                  scenario.seed,
-                                  optics.options,
-                                  optics.place}));
+    const ns3::Ptr<OpticalDevice> device =
+        Reconfigurator::MakeDevice(optics, nics * fabric.topology.servers);
+    const PolicyKind& kind = FindPolicy(optics.policy, optics.place);
+    const auto policy = kind.build({fabric.topology.servers,
+                                    nics,
+                                    scenario.seed,
+                                    optics.forwarding,
+                                    optics.options,
+                                    optics.place});
+    const std::vector<PlanTrigger> triggers = policy->Triggers();
+    for (const PlanTrigger& trigger : triggers)
+    {
+        if (trigger.before != kNoId && trigger.before >= collectives)
+        {
+            refuse(" that is to change circuits before collective " +
+                       std::to_string(trigger.before),
+                   collectives == 0
+                       ? "a time, as this job has no collectives"
+                       : "one of 0.." + std::to_string(collectives - 1) + " of an iteration");
+        }
+    }
+    return optics.policy + " through " + optics.device + " of " + std::to_string(device->Ports()) +
+           " ports, " +
+           (kind.periodic ? "every " + FormatTime(optics.period)
+                          : std::to_string(triggers.size()) + " plan(s)") +
+           (optics.device == "ocs" ? ", " + FormatTime(optics.latency) + " without light" : "") +
+           (optics.relock > 0 ? " and " + FormatTime(optics.relock) + " to lock" : "") +
+           ", servers " + (optics.forwarding ? "pass traffic on" : "wait for a circuit") +
+           ", rings: " + (optics.manyRings ? "all" : "one");
+}
+
+} // namespace
+
+std::vector<std::string>
+CheckChanges(const Scenario& scenario,
+             const FabricSpec& spec,
+             const Fabric& fabric,
+             std::size_t collectives)
+{
+    std::vector<std::string> lines;
+    const ReconfigurationSpec optics = ReconfigurationOf(scenario, spec);
+    const bool changes =
+        optics.policy != "static" && (HasOwnReconfiguration(spec) || CanReconfigure(fabric));
+    if (changes)
+    {
+        lines.push_back("changes    " + fabric.name + ": " +
+                        CheckPolicy(scenario, optics, fabric, collectives));
+    }
+    const FailurePlan& failures = scenario.failures;
+    if (failures.events.empty())
+    {
+        return lines;
+    }
+    const std::vector<std::string> idle =
+        FailureInjector::Check(failures, fabric, changes ? scenario.servers.nics : 0);
+    lines.push_back("failures   " + fabric.name + ": " +
+                    std::to_string(failures.events.size() - idle.size()) + " of " +
+                    std::to_string(failures.events.size()) + " event(s), known after " +
+                    FormatTime(failures.detection));
+    for (const std::string& line : idle)
+    {
+        lines.push_back("failures   " + fabric.name + ": " + line);
+    }
+    return lines;
 }
 
 NetworkChanges::NetworkChanges(const Scenario& scenario,
@@ -104,8 +157,11 @@ NetworkChanges::NetworkChanges(const Scenario& scenario,
     }
     if (failures)
     {
-        m_failures =
-            std::make_unique<FailureInjector>(scenario.failures, *m_live, placement, scenario.seed);
+        m_failures = std::make_unique<FailureInjector>(scenario.failures,
+                                                       *m_live,
+                                                       placement,
+                                                       scenario.seed,
+                                                       m_optics.get());
     }
 }
 

@@ -18,8 +18,15 @@ namespace topoopt
 /** Whether circuits of a fabric can be changed: it has no switches. A scenario's policy for all fabrics passes others by. */
 [[nodiscard]] bool CanReconfigure(const Fabric& fabric);
 
-/** @throws SpecError if what the scenario wants to change or to fail on a fabric cannot be */
-void CheckChanges(const Scenario& scenario, const FabricSpec& spec, const Fabric& fabric);
+/**
+ * What the scenario wants to change or to fail on a fabric, for `topoopt check`: one line each, nothing if nothing.
+ * @param collectives of an iteration
+ * @throws SpecError if it cannot be
+ */
+[[nodiscard]] std::vector<std::string> CheckChanges(const Scenario& scenario,
+                                                    const FabricSpec& spec,
+                                                    const Fabric& fabric,
+                                                    std::size_t collectives);
 
 /** What changes the network during a run, if anything does. */
 class NetworkChanges

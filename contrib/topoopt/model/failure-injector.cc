@@ -13,27 +13,30 @@ namespace topoopt
 FailureInjector::FailureInjector(const FailurePlan& plan,
                                  LiveFabric& live,
                                  std::vector<ServerId> placement,
-                                 std::uint64_t seed)
+                                 std::uint64_t seed,
+                                 NicFailures* nics)
     : m_plan(plan),
       m_live(live),
+      m_nics(nics),
       m_placement(std::move(placement)),
       m_client(live.Register(this)),
       m_drawn(plan.events.size()),
       m_downs(live.Now().topology.links.size()),
       m_knowns(live.Now().topology.links.size()),
+      m_serverDowns(live.Now().topology.servers),
       m_spares(plan.sparePorts)
 {
     for (std::size_t k = 0; k < plan.events.size(); ++k)
     {
         const FailureSpec& spec = plan.events[k];
         m_random.emplace_back(Mix64(seed, k), "failures");
+        m_targets.push_back(Targets(spec, m_live.Now(), nics != nullptr ? nics->Nics() : 0));
         if (spec.mtbf > 0)
         {
             DrawNext(k);
             continue;
         }
-        const std::vector<Target> targets = Targets(spec, m_live.Now());
-        if (targets.empty())
+        if (m_targets[k].empty())
         {
             FailureReport report;
             report.kind = Name(spec.kind);
@@ -42,22 +45,37 @@ FailureInjector::FailureInjector(const FailurePlan& plan,
             m_idle.push_back(report);
             continue;
         }
-        Incident incident;
-        incident.spec = &spec;
-        incident.target = targets[targets.size() == 1 ? 0 : m_random[k].Below(targets.size())];
-        incident.left = spec.kind == FailureKind::Flap ? spec.count : 1;
-        m_incidents.push_back(incident);
+        NewIncident(spec, k).left = spec.kind == FailureKind::Flap ? spec.count : 1;
         Schedule(spec.at, {Step::Fail, m_incidents.size() - 1, 0}, false);
     }
 }
 
-void
-FailureInjector::Check(const FailurePlan& plan, const Fabric& fabric)
+FailureInjector::Incident&
+FailureInjector::NewIncident(const FailureSpec& spec, std::size_t source)
 {
-    for (const FailureSpec& spec : plan.events)
+    const std::vector<Target>& targets = m_targets[source];
+    Incident incident;
+    incident.spec = &spec;
+    incident.target = targets[targets.size() == 1 ? 0 : m_random[source].Below(targets.size())];
+    incident.left = 1;
+    m_incidents.push_back(incident);
+    return m_incidents.back();
+}
+
+std::vector<std::string>
+FailureInjector::Check(const FailurePlan& plan, const Fabric& fabric, std::uint32_t nics)
+{
+    std::vector<std::string> idle;
+    for (std::size_t k = 0; k < plan.events.size(); ++k)
     {
-        static_cast<void>(Targets(spec, fabric));
+        const FailureSpec& spec = plan.events[k];
+        if (Targets(spec, fabric, nics).empty())
+        {
+            idle.push_back("failures." + std::to_string(k) + ": " + Name(spec.kind) +
+                           ": this fabric has no such thing");
+        }
     }
+    return idle;
 }
 
 void
@@ -77,9 +95,62 @@ FailureInjector::CableTarget(const Topology& topology, const std::vector<LinkId>
             kNoId};
 }
 
-/** All things that a failure may mean; one if it names it, none if the fabric has no such thing. */
 std::vector<FailureInjector::Target>
-FailureInjector::Targets(const FailureSpec& spec, const Fabric& fabric)
+FailureInjector::Targets(const FailureSpec& spec, const Fabric& fabric, std::uint32_t nics)
+{
+    return nics > 0 ? NicTargets(spec, fabric, nics) : LinkTargets(spec, fabric);
+}
+
+std::vector<FailureInjector::Target>
+FailureInjector::NicTargets(const FailureSpec& spec, const Fabric& fabric, std::uint32_t nics)
+{
+    const Topology& topology = fabric.topology;
+    const auto name = [](ServerId server, std::uint32_t nic) {
+        return "nic " + std::to_string(nic) + " of server " + std::to_string(server);
+    };
+    if (spec.kind == FailureKind::Link || spec.kind == FailureKind::Port)
+    {
+        std::vector<Target> targets = LinkTargets(spec, fabric);
+        for (Target& target : targets)
+        {
+            const Link& link = topology.links[target.links[0]];
+            const bool farEnd = topology.names[link.src] == spec.to;
+            const ServerId server = farEnd ? link.dst : link.src;
+            const std::uint32_t nic = farEnd ? link.dstPort : link.srcPort;
+            target.nics = {{server, nic}};
+            target.what += " at " + name(server, nic);
+        }
+        return targets;
+    }
+    std::vector<Target> targets;
+    const bool any = spec.mtbf > 0;
+    if (!any && spec.server >= topology.servers)
+    {
+        return LinkTargets(spec, fabric); // which complains
+    }
+    const ServerId first = any ? 0 : spec.server;
+    const ServerId last = any ? topology.servers : spec.server + 1;
+    for (ServerId server = first; server < last; ++server)
+    {
+        Target whole{{}, "server " + std::to_string(server), server};
+        for (std::uint32_t nic = 0; nic < nics; ++nic)
+        {
+            whole.nics.emplace_back(server, nic);
+            if (spec.kind != FailureKind::Server && (any || nic == spec.nic))
+            {
+                targets.push_back({{}, name(server, nic), kNoId, {{server, nic}}});
+            }
+        }
+        if (spec.kind == FailureKind::Server)
+        {
+            targets.push_back(whole);
+        }
+    }
+    return targets;
+}
+
+std::vector<FailureInjector::Target>
+FailureInjector::LinkTargets(const FailureSpec& spec, const Fabric& fabric)
 {
     const Topology& topology = fabric.topology;
     std::vector<std::vector<LinkId>> cables;
@@ -218,7 +289,7 @@ void
 FailureInjector::DrawNext(std::size_t source)
 {
     const FailureSpec& spec = m_plan.events[source];
-    const std::size_t things = Targets(spec, m_live.Now()).size();
+    const std::size_t things = m_targets[source].size();
     if (things == 0 || m_drawn[source] == spec.count)
     {
         return;
@@ -243,13 +314,7 @@ FailureInjector::ControlDue(std::uint64_t cookie)
     {
     case Step::Random:
     {
-        const FailureSpec& spec = m_plan.events[action.index];
-        const std::vector<Target> targets = Targets(spec, m_live.Now());
-        Incident incident;
-        incident.spec = &spec;
-        incident.target = targets[m_random[action.index].Below(targets.size())];
-        incident.left = 1;
-        m_incidents.push_back(incident);
+        static_cast<void>(NewIncident(m_plan.events[action.index], action.index));
         ++m_drawn[action.index];
         Fail(m_incidents.size() - 1);
         DrawNext(action.index);
@@ -286,13 +351,7 @@ FailureInjector::Fail(std::size_t index)
         return ids;
     };
     const std::set<std::uint64_t> before = cut();
-    for (LinkId link : incident.target.links)
-    {
-        if (m_downs[link]++ == 0)
-        {
-            network.SetLinkState(link, LinkState::Down);
-        }
-    }
+    TurnOff(incident.target);
     for (std::uint64_t id : cut())
     {
         if (before.count(id) == 0)
@@ -319,6 +378,64 @@ FailureInjector::Fail(std::size_t index)
 }
 
 void
+FailureInjector::TurnOff(const Target& target)
+{
+    if (m_nics != nullptr)
+    {
+        if (target.server != kNoId && m_serverDowns[target.server]++ == 0)
+        {
+            m_live.SetControlState(target.server, LinkState::Down);
+        }
+        m_nics->NicsFail(target.nics);
+        return;
+    }
+    for (LinkId link : target.links)
+    {
+        if (m_downs[link]++ == 0)
+        {
+            m_live.Network().SetLinkState(link, LinkState::Down);
+        }
+    }
+}
+
+void
+FailureInjector::TurnOn(const Target& target)
+{
+    if (m_nics != nullptr)
+    {
+        m_nics->NicsReturn(target.nics);
+        if (target.server != kNoId && --m_serverDowns[target.server] == 0)
+        {
+            m_live.SetControlState(target.server, LinkState::Up);
+        }
+        return;
+    }
+    for (LinkId link : target.links)
+    {
+        if (--m_downs[link] == 0)
+        {
+            m_live.Network().SetLinkState(link, LinkState::Up);
+        }
+    }
+}
+
+void
+FailureInjector::SetKnown(const Target& target, bool broken)
+{
+    if (m_nics != nullptr)
+    {
+        m_nics->NicsKnown(target.nics, broken);
+        return;
+    }
+    for (LinkId link : target.links)
+    {
+        m_knowns[link] += broken ? 1 : -1;
+        m_live.SetUsable(link, m_knowns[link] == 0);
+    }
+    m_live.Update(false);
+}
+
+void
 FailureInjector::Detect(std::size_t index, std::uint32_t outage)
 {
     Incident& incident = m_incidents[index];
@@ -329,12 +446,7 @@ FailureInjector::Detect(std::size_t index, std::uint32_t outage)
     const SimTime now = m_live.Network().Now();
     incident.known = true;
     incident.report.detected = std::min(incident.report.detected, now);
-    for (LinkId link : incident.target.links)
-    {
-        ++m_knowns[link];
-        m_live.SetUsable(link, false);
-    }
-    m_live.Update(false);
+    SetKnown(incident.target, true);
     const FailureSpec& spec = *incident.spec;
     const bool panel = !m_live.Now().circuits.empty();
     const bool patchable = spec.kind == FailureKind::Link || spec.kind == FailureKind::Port;
@@ -371,23 +483,13 @@ FailureInjector::Return(std::size_t index)
     Incident& incident = m_incidents[index];
     PacketNetwork& network = m_live.Network();
     const SimTime now = network.Now();
-    for (LinkId link : incident.target.links)
+    TurnOn(incident.target);
+    if (incident.known)
     {
-        if (incident.known && --m_knowns[link] == 0)
-        {
-            m_live.SetUsable(link, true);
-        }
-        if (--m_downs[link] == 0)
-        {
-            network.SetLinkState(link, LinkState::Up);
-        }
+        SetKnown(incident.target, false);
     }
     incident.down = false;
     incident.report.repaired = now;
-    if (incident.known)
-    {
-        m_live.Update(false);
-    }
     if (incident.left > 0)
     {
         Schedule(now + incident.spec->up, {Step::Fail, index, 0}, false);
@@ -421,7 +523,7 @@ FailureInjector::CheckHope(const Incident& last)
             return;
         }
     }
-    const std::string noWay = NoWay();
+    const std::string noWay = m_nics == nullptr ? NoWay() : "";
     if (!noWay.empty())
     {
         m_verdict.push_back("the job cannot go on: " + noWay + ", and no repair is due");

@@ -2,9 +2,11 @@
 #include "ns3/live-fabric.h"
 
 #include "topoopt/core/error.h"
+#include "topoopt/core/live-rings.h"
 #include "topoopt/core/random.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace topoopt
 {
@@ -128,6 +130,77 @@ LiveFabric::DropOwnWays()
     m_ownRouter = nullptr;
     m_ownRings = nullptr;
     m_fabric.rings = nullptr;
+}
+
+void
+LiveFabric::FindRings(BitRate circuit)
+{
+    m_fabric.rings = [this, circuit](const std::vector<ServerId>& group) {
+        auto known = m_litRings.find(group);
+        if (known == m_litRings.end())
+        {
+            known = m_litRings.emplace(group, LitRings(group, circuit)).first;
+        }
+        return known->second;
+    };
+}
+
+void
+LiveFabric::SetControlState(ServerId server, LinkState state)
+{
+    if (m_control != kNoId)
+    {
+        m_network.SetLinkState(m_control + 2 * server, state);
+        m_network.SetLinkState(m_control + 2 * server + 1, state);
+    }
+}
+
+std::vector<Ring>
+LiveFabric::LitRings(const std::vector<ServerId>& group, BitRate circuit) const
+{
+    const auto size = static_cast<std::uint32_t>(group.size());
+    std::vector<std::uint32_t> memberOf(m_fabric.topology.servers, kNoId);
+    for (std::uint32_t k = 0; k < size; ++k)
+    {
+        memberOf[group[k]] = k;
+    }
+    // Every link as often as it has circuits.
+    std::vector<std::uint32_t> circuits(std::size_t{size} * size);
+    std::map<std::size_t, std::vector<LinkId>> links;
+    for (LinkId id = 0; id < m_fabric.topology.links.size(); ++id)
+    {
+        const Link& link = m_fabric.topology.links[id];
+        if (!m_usable[id] || memberOf[link.src] == kNoId || memberOf[link.dst] == kNoId)
+        {
+            continue;
+        }
+        const std::size_t pair = std::size_t{memberOf[link.src]} * size + memberOf[link.dst];
+        const auto parallel =
+            static_cast<std::uint32_t>(std::max<std::uint64_t>(1, link.rate.bps / circuit.bps));
+        circuits[pair] += parallel;
+        links[pair].insert(links[pair].end(), parallel, id);
+    }
+    std::vector<Ring> rings;
+    for (std::vector<std::uint32_t>& order : RingsOver(size, std::move(circuits)))
+    {
+        Ring ring;
+        for (std::uint32_t k = 0; k < size; ++k)
+        {
+            std::vector<LinkId>& left = links[std::size_t{order[k]} * size + order[(k + 1) % size]];
+            ring.hops.push_back({left.back()});
+            left.pop_back();
+        }
+        ring.order = std::move(order);
+        rings.push_back(std::move(ring));
+    }
+    if (rings.empty())
+    {
+        Ring ring;
+        ring.order.resize(size);
+        std::iota(ring.order.begin(), ring.order.end(), 0);
+        rings.push_back(std::move(ring));
+    }
+    return rings;
 }
 
 void
@@ -258,6 +331,7 @@ LiveFabric::Update(bool all)
 {
     m_known.clear();
     m_detours.reset();
+    m_litRings.clear();
     std::vector<std::pair<std::uint64_t, std::uint32_t>> routes;
     for (const ActiveMessage& active : m_network.Active())
     {

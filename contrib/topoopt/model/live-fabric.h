@@ -8,6 +8,7 @@
 #include "topoopt/core/lit-router.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -88,6 +89,13 @@ class LiveFabric final : public NetworkController, public RouteSource
 
     /** From now on the fabric's own router and rings, which know the first links alone, count no more. */
     void DropOwnWays();
+    /**
+     * From now on collectives run over all rings that the links in use carry, one per circuit of @p circuit (a faster link
+     * stands for several), or, if they carry none, over one in group order.
+     */
+    void FindRings(BitRate circuit);
+    /** A server's links to the control network, if there is one. */
+    void SetControlState(ServerId server, LinkState state);
     /** Acknowledgements go over a packet network of its own beside the circuits. */
     void AddControlNetwork(BitRate rate, SimTime delay);
 
@@ -115,6 +123,8 @@ class LiveFabric final : public NetworkController, public RouteSource
                                      std::uint64_t flowKey,
                                      const Path* path);
     [[nodiscard]] std::vector<Ring> Rings(const std::vector<ServerId>& group);
+    [[nodiscard]] std::vector<Ring> LitRings(const std::vector<ServerId>& group,
+                                             BitRate circuit) const;
     [[nodiscard]] LitRouter& Detours();
 
     struct Key
@@ -145,8 +155,9 @@ class LiveFabric final : public NetworkController, public RouteSource
     std::size_t m_firstLinks;
     LinkId m_control = kNoId; ///< first of two links per server, to the control network and back
     std::unique_ptr<LitRouter> m_detours;
-    std::unordered_map<Key, RouteAnswer, KeyHash> m_known; ///< looked up, never iterated
-    std::vector<std::uint32_t> m_serverHops;               ///< by route
+    std::unordered_map<Key, RouteAnswer, KeyHash> m_known;         ///< looked up, never iterated
+    std::vector<std::uint32_t> m_serverHops;                       ///< by route
+    std::map<std::vector<ServerId>, std::vector<Ring>> m_litRings; ///< by group, as things are now
     std::vector<NetworkController*> m_clients;
 };
 

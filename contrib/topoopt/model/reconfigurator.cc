@@ -26,6 +26,8 @@ enum Cookie : std::uint64_t
 
 /** With nothing arriving for so many periods, another one will not help either. */
 constexpr std::uint32_t kHopefulRounds = 16;
+/** In place of a trigger: the last one again. */
+constexpr std::size_t kAgain = SIZE_MAX;
 /** Rate of the network beside the circuits, where acknowledgements have no circuit back. */
 constexpr BitRate kControlRate{10'000'000'000};
 
@@ -112,7 +114,10 @@ Reconfigurator::Reconfigurator(const ReconfigurationSpec& spec,
                             ", which has switches, expected a fabric of circuits between servers");
     }
     m_device = MakeDevice(spec, topology.servers * nics);
-    m_policy = m_kind.build({topology.servers, nics, seed, spec.options, spec.place});
+    m_policy =
+        m_kind.build({topology.servers, nics, seed, spec.forwarding, spec.options, spec.place});
+    m_broken.resize(std::size_t{topology.servers} * nics);
+    m_known.resize(m_broken.size());
     m_triggers = m_policy->Triggers();
     // What is lit at first: every link of the fabric is a circuit.
     m_lit.duplex = false;
@@ -125,14 +130,15 @@ Reconfigurator::Reconfigurator(const ReconfigurationSpec& spec,
         const Group group{link.src, link.dst, 1, index};
         m_groups.insert(group);
         m_links[group] = id;
-        m_ports[{link.src, link.dst, index}] = {link.src * nics + link.srcPort,
-                                                link.dst * nics + link.dstPort};
+        const Ports ports{link.src * nics + link.srcPort, link.dst * nics + link.dstPort};
+        m_ports[{link.src, link.dst, index}] = ports;
+        m_shining[id] = {ports.in, ports.out};
     }
     CheckPlan(m_lit, topology.servers, nics, spec.place + ": circuits of " + live.Now().name);
     static_cast<void>(MapOf(m_ports)); // a partial permutation
     if (!spec.forwarding)
     {
-        live.DropOwnWays();
+        DropOwnWays();
         live.AddControlNetwork(kControlRate,
                                topology.links.empty() ? kMicrosecond : topology.links[0].delay);
     }
@@ -163,7 +169,10 @@ Reconfigurator::ControlDue(std::uint64_t cookie)
         Begin(0);
         return;
     case kDrained:
-        WaitForDrain();
+        if (m_draining)
+        {
+            WaitForDrain();
+        }
         return;
     case kStep:
         OnStep();
@@ -217,12 +226,13 @@ Reconfigurator::Begin(std::size_t trigger)
         return;
     }
     m_changing = true;
-    m_trigger = trigger;
+    m_trigger = trigger == kAgain ? m_trigger : trigger;
+    m_planned = true;
     if (!m_kind.periodic)
     {
         // The plan does not depend on what is under way: if it changes nothing, nothing need stop for it.
         bool changes = false;
-        static_cast<void>(Ask(trigger, changes));
+        static_cast<void>(Ask(m_trigger, changes));
         if (!changes)
         {
             End();
@@ -243,9 +253,10 @@ Reconfigurator::WaitForDrain()
 {
     PacketNetwork& network = m_live.Network();
     const SimTime busy = network.BusyUntil();
-    if (busy > network.Now())
+    m_draining = busy > network.Now();
+    if (m_draining)
     {
-        m_live.At(m_client, busy, kDrained, true);
+        m_live.At(m_client, busy, kDrained, Hopeful());
         return;
     }
     if (m_steps.empty())
@@ -269,6 +280,7 @@ Reconfigurator::Ask(std::size_t trigger, bool& changes)
     view.now = m_live.Network().Now();
     view.servers = m_live.Now().topology.servers;
     view.degree = m_nics;
+    view.nics = UsableNics();
     view.backlog.resize(std::size_t{view.servers} * view.servers);
     view.lit = &m_lit;
     view.trigger = trigger;
@@ -287,8 +299,97 @@ Reconfigurator::Ask(std::size_t trigger, bool& changes)
         return m_lit;
     }
     CheckPlan(*plan, view.servers, m_nics, m_spec.place + ": a plan of " + m_kind.name);
-    changes = GroupsOf(*plan) != m_groups;
-    return *plan;
+    CircuitPlan within = WithinNics(*plan, view.nics);
+    changes = GroupsOf(within) != m_groups ||
+              std::any_of(m_ports.begin(), m_ports.end(), [this](const auto& circuit) {
+                  return AnyOf({circuit.second.in, circuit.second.out}, m_known);
+              });
+    return within;
+}
+
+std::vector<std::uint32_t>
+Reconfigurator::UsableNics() const
+{
+    std::vector<std::uint32_t> nics(m_known.size() / m_nics);
+    for (std::size_t port = 0; port < m_known.size(); ++port)
+    {
+        nics[port / m_nics] += m_known[port] == 0 ? 1 : 0;
+    }
+    return nics;
+}
+
+bool
+Reconfigurator::AnyOf(const std::vector<std::uint32_t>& ports,
+                      const std::vector<std::uint32_t>& counts)
+{
+    return std::any_of(ports.begin(), ports.end(), [&counts](std::uint32_t port) {
+        return counts[port] > 0;
+    });
+}
+
+void
+Reconfigurator::NicsFail(const std::vector<NicPort>& nics)
+{
+    for (const auto& [server, nic] : nics)
+    {
+        const std::uint32_t port = server * m_nics + nic;
+        if (m_broken[port]++ > 0)
+        {
+            continue;
+        }
+        for (const auto& [link, ports] : m_shining)
+        {
+            if (std::find(ports.begin(), ports.end(), port) != ports.end())
+            {
+                m_live.Network().SetLinkState(link, LinkState::Down);
+            }
+        }
+    }
+    if (m_draining)
+    {
+        WaitForDrain(); // what was waited for may be lost
+    }
+}
+
+void
+Reconfigurator::NicsReturn(const std::vector<NicPort>& nics)
+{
+    for (const auto& [server, nic] : nics)
+    {
+        --m_broken[server * m_nics + nic];
+    }
+    for (const auto& [link, ports] : m_shining)
+    {
+        if (!AnyOf(ports, m_broken))
+        {
+            m_live.Network().SetLinkState(link, LinkState::Up);
+        }
+    }
+}
+
+void
+Reconfigurator::NicsKnown(const std::vector<NicPort>& nics, bool broken)
+{
+    for (const auto& [server, nic] : nics)
+    {
+        m_known[server * m_nics + nic] += broken ? 1 : -1;
+    }
+    for (const auto& [link, ports] : m_shining)
+    {
+        m_live.SetUsable(link, !AnyOf(ports, m_known));
+    }
+    m_live.Update(false);
+    PlanAgain();
+}
+
+void
+Reconfigurator::PlanAgain()
+{
+    // A periodic policy sees it when its time comes; before the first plan there are only the fabric's own circuits.
+    if (!m_kind.periodic && m_planned)
+    {
+        Begin(kAgain);
+    }
 }
 
 void
@@ -333,9 +434,12 @@ Reconfigurator::GroupsOf(const CircuitPlan& plan) const
 std::map<Reconfigurator::ServerCircuit, Reconfigurator::Ports>
 Reconfigurator::Assign(const CircuitPlan& plan) const
 {
-    const std::uint32_t ports = m_live.Now().topology.servers * m_nics;
-    std::vector<bool> sends(ports);
-    std::vector<bool> receives(ports);
+    std::vector<bool> sends(m_known.size());
+    std::vector<bool> receives(m_known.size());
+    for (std::size_t port = 0; port < m_known.size(); ++port)
+    {
+        sends[port] = receives[port] = m_known[port] > 0; // in use by nobody, but not free
+    }
     std::map<ServerCircuit, Ports> assigned;
     std::vector<ServerCircuit> fresh;
     std::map<std::pair<ServerId, ServerId>, std::uint32_t> counts;
@@ -343,7 +447,7 @@ Reconfigurator::Assign(const CircuitPlan& plan) const
     {
         const ServerCircuit key{circuit.first, circuit.second, counts[circuit]++};
         const auto before = m_ports.find(key);
-        if (before == m_ports.end())
+        if (before == m_ports.end() || AnyOf({before->second.in, before->second.out}, m_known))
         {
             fresh.push_back(key);
             continue;
@@ -432,9 +536,19 @@ Reconfigurator::LinkOf(const Group& group, const CircuitPlan& plan)
 }
 
 void
-Reconfigurator::StartChange(const CircuitPlan& plan)
+Reconfigurator::DropOwnWays()
 {
     m_live.DropOwnWays();
+    if (m_spec.manyRings)
+    {
+        m_live.FindRings(m_rate);
+    }
+}
+
+void
+Reconfigurator::StartChange(const CircuitPlan& plan)
+{
+    DropOwnWays();
     const std::map<ServerCircuit, Ports> before = m_ports;
     const std::set<Group> groupsBefore = m_groups;
     m_ports = Assign(plan);
@@ -484,7 +598,7 @@ Reconfigurator::StartChange(const CircuitPlan& plan)
         }
         if (lit != kNever)
         {
-            steps[now + lit].lit.push_back(LinkOf(group, plan));
+            steps[now + lit].lit.emplace_back(group, LinkOf(group, plan));
         }
     }
     m_steps.clear();
@@ -516,11 +630,11 @@ Reconfigurator::OnStep()
         {
             m_live.SetUsable(link, false);
             network.SetLinkState(link, LinkState::Dark);
+            m_shining.erase(link);
         }
-        for (LinkId link : step.lit)
+        for (const auto& [group, link] : step.lit)
         {
-            network.SetLinkState(link, LinkState::Up);
-            m_live.SetUsable(link, true);
+            Light(group, link);
         }
     }
     // While everything is dark and held there is nobody to find ways for.
@@ -540,7 +654,21 @@ Reconfigurator::OnStep()
     {
         Hold(false);
     }
-    m_live.At(m_client, m_steps.front().at, kStep, true);
+    m_live.At(m_client, m_steps.front().at, kStep, Hopeful());
+}
+
+void
+Reconfigurator::Light(const Group& group, LinkId link)
+{
+    std::vector<std::uint32_t> ports;
+    for (std::uint32_t k = 0; k < group.circuits; ++k)
+    {
+        const Ports& circuit = m_ports.at({group.from, group.to, group.index + k});
+        ports.insert(ports.end(), {circuit.in, circuit.out});
+    }
+    m_live.Network().SetLinkState(link, AnyOf(ports, m_broken) ? LinkState::Down : LinkState::Up);
+    m_live.SetUsable(link, !AnyOf(ports, m_known));
+    m_shining[link] = std::move(ports);
 }
 
 void
@@ -565,16 +693,19 @@ Reconfigurator::End()
     }
 }
 
+bool
+Reconfigurator::Hopeful() const
+{
+    return m_idleRounds < kHopefulRounds;
+}
+
 void
 Reconfigurator::NextPeriod()
 {
     PacketNetwork& network = m_live.Network();
     m_idleRounds = network.LastProgress() == m_lastProgress ? m_idleRounds + 1 : 0;
     m_lastProgress = network.LastProgress();
-    m_live.At(m_client,
-              network.Now() + std::max<SimTime>(1, m_spec.period),
-              kTick,
-              m_idleRounds < kHopefulRounds);
+    m_live.At(m_client, network.Now() + std::max<SimTime>(1, m_spec.period), kTick, Hopeful());
 }
 
 } // namespace topoopt

@@ -4,6 +4,7 @@
 
 #include "ns3/change-reports.h"
 #include "ns3/live-fabric.h"
+#include "ns3/nic-failures.h"
 #include "ns3/optical-device.h"
 #include "topoopt/core/circuit-plan.h"
 #include "topoopt/core/optics-spec.h"
@@ -28,8 +29,11 @@ namespace topoopt
  * meanwhile. With transition drop nothing waits and what is on a circuit that goes dark is lost. A period in which no message is
  * under way passes without a change. Plans that change nothing cost nothing but the draining that is needed
  * to ask for them; a scheduled plan is known beforehand and does not even cost that.
+ *
+ * NICs that fail: the light of every circuit at such a NIC is gone at once. Once it is known, policies see fewer NICs, and what they
+ * ask for beyond those stays dark; a plan that was made for once and for all is carried out again with what is left.
  */
-class Reconfigurator final : public NetworkController, public CollectiveGate
+class Reconfigurator final : public NetworkController, public CollectiveGate, public NicFailures
 {
   public:
     /**
@@ -61,6 +65,15 @@ class Reconfigurator final : public NetworkController, public CollectiveGate
 
     void ControlDue(std::uint64_t cookie) override;
     [[nodiscard]] bool MayBegin(std::uint32_t collective, std::uint32_t iteration) override;
+
+    [[nodiscard]] std::uint32_t Nics() const override
+    {
+        return m_nics;
+    }
+
+    void NicsFail(const std::vector<NicPort>& nics) override;
+    void NicsKnown(const std::vector<NicPort>& nics, bool broken) override;
+    void NicsReturn(const std::vector<NicPort>& nics) override;
 
     /** Makes the device that a specification names. @throws SpecError if the light path does not close */
     [[nodiscard]] static ns3::Ptr<OpticalDevice> MakeDevice(const ReconfigurationSpec& spec,
@@ -95,6 +108,8 @@ class Reconfigurator final : public NetworkController, public CollectiveGate
         std::uint32_t out;
     };
 
+    /** From now on ways and rings are those of the circuits alone. */
+    void DropOwnWays();
     void Begin(std::size_t trigger);
     void WaitForDrain();
     void Decide();
@@ -103,19 +118,30 @@ class Reconfigurator final : public NetworkController, public CollectiveGate
     void End();
     void Hold(bool held);
     void NextPeriod();
+    /** Whether what is to come may help messages that do not get on. */
+    [[nodiscard]] bool Hopeful() const;
     [[nodiscard]] std::set<Group> GroupsOf(const CircuitPlan& plan) const;
     /** Ports of every circuit of a plan: as before where a circuit stays, else the lowest free ones. */
     [[nodiscard]] std::map<ServerCircuit, Ports> Assign(const CircuitPlan& plan) const;
     [[nodiscard]] PortMap MapOf(const std::map<ServerCircuit, Ports>& circuits) const;
     [[nodiscard]] LinkId LinkOf(const Group& group, const CircuitPlan& plan);
     [[nodiscard]] CircuitPlan Ask(std::size_t trigger, bool& changes);
+    /** NICs of each server that work as far as is known. */
+    [[nodiscard]] std::vector<std::uint32_t> UsableNics() const;
+    /** Whether one of some ports is broken, or known to be. */
+    [[nodiscard]] static bool AnyOf(const std::vector<std::uint32_t>& ports,
+                                    const std::vector<std::uint32_t>& counts);
+    /** Turns the light of a link on: its ports are those of the present plan. */
+    void Light(const Group& group, LinkId link);
+    /** Carries out a plan that does not come again with the NICs that there are now. */
+    void PlanAgain();
 
     /** Links that change at one time. */
     struct Step
     {
         SimTime at = 0;
         std::vector<LinkId> dark;
-        std::vector<LinkId> lit;
+        std::vector<std::pair<Group, LinkId>> lit;
     };
 
     const ReconfigurationSpec m_spec;
@@ -131,9 +157,14 @@ class Reconfigurator final : public NetworkController, public CollectiveGate
     CircuitPlan m_lit;
     std::set<Group> m_groups; ///< of m_lit
     std::map<ServerCircuit, Ports> m_ports;
-    std::map<Group, LinkId> m_links; ///< that have ever been lit
+    std::map<Group, LinkId> m_links;                        ///< that have ever been lit
+    std::map<LinkId, std::vector<std::uint32_t>> m_shining; ///< links with light, and their ports
+    std::vector<std::uint32_t> m_broken;                    ///< by port: failures it suffers from
+    std::vector<std::uint32_t> m_known;                     ///< by port: of these, detected
+    bool m_planned = false;                                 ///< a plan has been carried out
     bool m_changing = false;
     bool m_heldNow = false;
+    bool m_draining = false; ///< waiting for what is under way
     SimTime m_heldSince = 0;
     SimTime m_changeSince = 0;
     std::size_t m_trigger = 0;                                ///< being carried out

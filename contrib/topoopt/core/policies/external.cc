@@ -29,7 +29,8 @@ constexpr int kPatienceMs = 60'000;
 /**
  * A program that decides: `sh -c COMMAND`, one JSON object per line each way.
  *
- * We write {"time_ps", "servers", "degree", "circuits": [[a, b], ...] (lit, one way each), "backlog": [[src, dst, bytes], ...]};
+ * We write {"time_ps", "servers", "degree", "nics": [usable ones of each server], "circuits": [[a, b], ...] (lit, one way each),
+ * "backlog": [[src, dst, bytes], ...]};
  * it answers {"keep": true}, or {"circuits": [[a, b], ...], "duplex": true} (duplex: each for both directions; default
  * true). It ends when its input does.
  */
@@ -68,6 +69,7 @@ class External final : public ReconfigurationPolicy
         asked["time_ps"] = view.now;
         asked["servers"] = view.servers;
         asked["degree"] = view.degree;
+        asked["nics"] = view.nics;
         asked["circuits"] = nlohmann::ordered_json::array();
         for (const auto& [from, to] : DirectedOf(*view.lit))
         {

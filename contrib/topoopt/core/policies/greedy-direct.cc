@@ -40,7 +40,7 @@ class GreedyDirect final : public ReconfigurationPolicy
             const auto pair = static_cast<std::size_t>(-minusPair);
             const auto from = static_cast<ServerId>(pair / n);
             const auto to = static_cast<ServerId>(pair % n);
-            if (sending[from] == view.degree || receiving[to] == view.degree)
+            if (sending[from] == view.nics[from] || receiving[to] == view.nics[to])
             {
                 continue;
             }

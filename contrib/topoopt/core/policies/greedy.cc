@@ -44,13 +44,13 @@ class Greedy final : public ReconfigurationPolicy
                 m_u[std::size_t{a} * m_n + b] = u;
             }
         }
-        m_free.assign(m_n, view.degree);
+        m_free = view.nics;
         m_edges.clear();
         Rng rng(Mix64(m_seed, m_plans++), "greedy");
         ServeBacklog();
-        ChainTheRest(view.degree, rng);
+        ChainTheRest(view.nics, rng);
         PairFreePorts(rng);
-        Connect();
+        Connect(view.nics);
         CircuitPlan plan;
         plan.circuits = m_edges;
         return plan;
@@ -97,12 +97,12 @@ class Greedy final : public ReconfigurationPolicy
         }
     }
 
-    void ChainTheRest(std::uint32_t degree, Rng& rng)
+    void ChainTheRest(const std::vector<std::uint32_t>& nics, Rng& rng)
     {
         std::vector<ServerId> lonely;
         for (ServerId s = 0; s < m_n; ++s)
         {
-            if (m_free[s] == degree)
+            if (m_free[s] > 0 && m_free[s] == nics[s])
             {
                 lonely.push_back(s);
             }
@@ -200,42 +200,73 @@ class Greedy final : public ReconfigurationPolicy
         return candidates.empty() ? m_edges.size() : candidates.front().second;
     }
 
-    void Connect()
+    /** @p nics by server; those without any take no part */
+    void Connect(const std::vector<std::uint32_t>& nics)
     {
+        const auto has = std::find_if(nics.begin(), nics.end(), [](auto n) { return n > 0; });
+        const auto home = static_cast<ServerId>(has - nics.begin());
+        std::vector<bool> hopeless(m_n);
         for (ServerId round = 0; round < m_n; ++round)
         {
             const std::vector<ServerId> parts = Parts(m_edges.size());
-            const auto other =
-                std::find_if(parts.begin(), parts.end(), [](ServerId part) { return part != 0; });
-            if (other == parts.end())
+            ServerId other = home;
+            while (other < m_n &&
+                   (nics[other] == 0 || hopeless[other] || parts[other] == parts[home]))
+            {
+                ++other;
+            }
+            if (other == m_n)
             {
                 return;
             }
-            bool bridgeA = false;
-            bool bridgeB = false;
-            const std::size_t a = Victim(parts, 0, bridgeA);
-            const std::size_t b = Victim(parts, *other, bridgeB);
-            if (a == m_edges.size() || b == m_edges.size())
+            if (!Join(parts, home, other))
             {
-                // A server without circuits: it goes in between the ends of one, if it has two ports.
-                const std::size_t edge = a == m_edges.size() ? b : a;
-                const ServerId lonely = a == m_edges.size() ? 0 : *other;
-                if (edge == m_edges.size() || m_free[lonely] < 2)
-                {
-                    return;
-                }
-                const ServerId far = m_edges[edge].second;
-                m_edges[edge].second = lonely;
-                m_edges.emplace_back(lonely, far);
-                m_free[lonely] -= 2;
-                continue;
+                hopeless[other] = true;
             }
-            if (bridgeA && bridgeB)
-            {
-                return; // two trees without a free port: one NIC per server
-            }
-            std::swap(m_edges[a].second, m_edges[b].second);
         }
+    }
+
+    /** Joins the parts of two servers by trading circuits; false if there are none to spare. */
+    [[nodiscard]] bool Join(const std::vector<ServerId>& parts, ServerId home, ServerId other)
+    {
+        bool bridgeA = false;
+        bool bridgeB = false;
+        const std::size_t a = Victim(parts, parts[home], bridgeA);
+        const std::size_t b = Victim(parts, parts[other], bridgeB);
+        const bool lonelyHome = a == m_edges.size();
+        if (!lonelyHome && b != m_edges.size())
+        {
+            // Two trees without a free port stay apart: one NIC per server.
+            const bool spare = !bridgeA || !bridgeB;
+            if (spare)
+            {
+                std::swap(m_edges[a].second, m_edges[b].second);
+            }
+            return spare;
+        }
+        // A server without circuits: it goes in between the ends of one, or takes one end over.
+        const std::size_t edge = lonelyHome ? b : a;
+        const ServerId lonely = lonelyHome ? home : other;
+        if (edge == m_edges.size())
+        {
+            return false;
+        }
+        const ServerId far = m_edges[edge].second;
+        if (m_free[lonely] >= 2)
+        {
+            m_edges[edge].second = lonely;
+            m_edges.emplace_back(lonely, far);
+            m_free[lonely] -= 2;
+            return true;
+        }
+        if (lonelyHome ? bridgeB : bridgeA)
+        {
+            return false;
+        }
+        m_edges[edge].second = lonely;
+        --m_free[lonely];
+        ++m_free[far];
+        return true;
     }
 
     std::uint64_t m_seed;

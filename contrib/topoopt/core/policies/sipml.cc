@@ -2,9 +2,7 @@
 #include "topoopt/core/sipml.h"
 
 #include "topoopt/core/circuit-plan.h"
-#include "topoopt/core/error.h"
-
-#include <charconv>
+#include "topoopt/core/option-values.h"
 
 namespace topoopt::policies
 {
@@ -12,13 +10,17 @@ namespace topoopt::policies
 namespace
 {
 
-/** SiP-ML's planners over the backlog instead of the demand of an iteration. */
+/**
+ * SiP-ML's planners over the backlog instead of the demand of an iteration. Where nobody passes traffic on, no circuit is spent on
+ * joining all servers.
+ */
 class SipMl final : public ReconfigurationPolicy
 {
   public:
     /** @p wavelengths 0: circuit switches, a permutation per NIC */
-    explicit SipMl(std::uint32_t wavelengths)
-        : m_wavelengths(wavelengths)
+    SipMl(std::uint32_t wavelengths, bool forwarding)
+        : m_wavelengths(wavelengths),
+          m_reach(forwarding ? Reach::All : Reach::Direct)
     {
     }
 
@@ -28,42 +30,32 @@ class SipMl final : public ReconfigurationPolicy
         plan.duplex = false;
         plan.circuits =
             m_wavelengths == 0
-                ? PlanOcs(view.servers, view.degree, view.backlog)
-                : PlanWavelengths(view.servers, view.degree, m_wavelengths, view.backlog);
+                ? PlanOcs(view.servers, view.degree, view.backlog, m_reach)
+                : PlanWavelengths(view.servers, view.degree, m_wavelengths, view.backlog, m_reach);
         return plan;
     }
 
   private:
     std::uint32_t m_wavelengths;
+    Reach m_reach;
 };
 
 } // namespace
 
 std::unique_ptr<ReconfigurationPolicy>
-BuildSipMlOcs(const PolicyContext&)
+BuildSipMlOcs(const PolicyContext& context)
 {
-    return std::make_unique<SipMl>(0);
+    return std::make_unique<SipMl>(0, context.forwarding);
 }
 
 std::unique_ptr<ReconfigurationPolicy>
 BuildSipMlRing(const PolicyContext& context)
 {
-    std::uint32_t wavelengths = context.degree;
-    const auto option = context.options.find("wavelengths");
-    if (option != context.options.end())
-    {
-        const std::string& text = option->second;
-        const auto [end, error] =
-            std::from_chars(text.data(), text.data() + text.size(), wavelengths);
-        if (error != std::errc() || end != text.data() + text.size() || wavelengths == 0 ||
-            wavelengths > 4096)
-        {
-            throw SpecError(context.place,
-                            "reconfiguration.wavelengths: found '" + text +
-                                "', expected a whole number in 1..4096");
-        }
-    }
-    return std::make_unique<SipMl>(wavelengths);
+    constexpr std::uint32_t kMost = 4096;
+    const std::map<std::string, std::string> noPlaces;
+    const OptionValues options(context.options, noPlaces, context.place, "reconfiguration.");
+    const std::uint32_t wavelengths = options.Count("wavelengths", context.degree, 1, kMost);
+    return std::make_unique<SipMl>(wavelengths, context.forwarding);
 }
 
 } // namespace topoopt::policies

@@ -3,13 +3,12 @@
 #define TOPOOPT_CORE_READERS_OPTION_READER_H
 
 #include "topoopt/core/error.h"
+#include "topoopt/core/option-values.h"
 #include "topoopt/core/scenario.h"
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <map>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -32,113 +31,52 @@ class OptionReader
     OptionReader(const std::map<std::string, std::string>& options,
                  const std::map<std::string, std::string>& places)
         : m_options(options),
-          m_places(places)
+          m_places(places),
+          m_values(m_options, m_places, m_place, "")
     {
-    }
-
-    [[nodiscard]] std::string Place(const std::string& key) const
-    {
-        const auto at = m_places.find(key);
-        return at == m_places.end() ? "option " + key : at->second + ": " + key;
-    }
-
-    const std::string* Find(const std::string& key)
-    {
-        m_known.push_back(key);
-        const auto at = m_options.find(key);
-        return at == m_options.end() ? nullptr : &at->second;
     }
 
     void Flag(const std::string& key, bool& out)
     {
-        Choice(key, {"false", "true"}, [&out](std::size_t i) { out = i == 1; });
+        out = Values(key).Flag(key, out);
     }
 
+    /** @p set gets the index of the option's text, if there is one. */
     template <typename Set>
     void Choice(const std::string& key, const std::vector<std::string>& choices, Set set)
     {
-        const std::string* text = Find(key);
-        if (text == nullptr)
+        if (Values(key).Has(key))
         {
-            return;
+            set(m_values.Choice(key, choices, 0));
         }
-        const auto at = std::find(choices.begin(), choices.end(), *text);
-        if (at == choices.end())
-        {
-            std::string list;
-            for (const std::string& choice : choices)
-            {
-                list += (list.empty() ? "" : " or ") + choice;
-            }
-            throw SpecError(Place(key), "found " + *text + ", expected " + list);
-        }
-        set(static_cast<std::size_t>(at - choices.begin()));
     }
 
     void Factor(const std::string& key, double& out, bool zero)
     {
-        const std::string* text = Find(key);
-        if (text == nullptr)
+        constexpr double kMost = 1e12;
+        out = Values(key).Number(key, out, 0, kMost);
+        if (out == 0 && !zero && m_values.Has(key))
         {
-            return;
+            m_values.Fail(key, m_values.Text(key), "a number above 0");
         }
-        double value = -1;
-        const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-        if (error != std::errc() || end != text->data() + text->size() || !std::isfinite(value) ||
-            value < 0 || (value == 0 && !zero) || value > 1e12)
-        {
-            throw SpecError(Place(key),
-                            "found " + *text + ", expected a number " +
-                                (zero ? "from 0" : "above 0") + " to 1e12");
-        }
-        out = value;
     }
 
     template <typename T>
     void Number(const std::string& key, T& out, std::uint64_t least, std::uint64_t most)
     {
-        const std::string* text = Find(key);
-        if (text == nullptr)
-        {
-            return;
-        }
-        std::uint64_t value = 0;
-        const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-        if (error != std::errc() || end != text->data() + text->size() || value < least ||
-            value > most)
-        {
-            throw SpecError(Place(key),
-                            "found " + *text + ", expected " + std::to_string(least) + ".." +
-                                std::to_string(most));
-        }
-        out = static_cast<T>(value);
+        out = static_cast<T>(Values(key).Whole(key, out, least, most));
     }
 
     /** A quantity with a unit; @p parse throws std::invalid_argument. */
     template <typename T, typename ParseText>
     void Quantity(const std::string& key, T& out, ParseText parse)
     {
-        const std::string* text = Find(key);
-        if (text == nullptr)
-        {
-            return;
-        }
-        try
-        {
-            out = parse(*text);
-        }
-        catch (const std::invalid_argument& error)
-        {
-            throw SpecError(Place(key), error.what());
-        }
+        out = Values(key).Parsed(key, out, parse);
     }
 
     void Text(const std::string& key, std::string& out)
     {
-        if (const std::string* text = Find(key))
-        {
-            out = *text;
-        }
+        out = Values(key).Has(key) ? m_values.Text(key) : out;
     }
 
     void RefuseOthers(const std::string& what) const
@@ -157,8 +95,16 @@ class OptionReader
     }
 
   private:
+    const OptionValues& Values(const std::string& key)
+    {
+        m_known.push_back(key);
+        return m_values;
+    }
+
     const std::map<std::string, std::string>& m_options;
     const std::map<std::string, std::string>& m_places;
+    const std::string m_place; ///< of an option that has none
+    OptionValues m_values;
     std::vector<std::string> m_known;
 };
 

@@ -3,159 +3,16 @@
 
 #include "topoopt/core/cost.h"
 #include "topoopt/core/error.h"
-#include "topoopt/core/scenario.h"
-
-#include <charconv>
-#include <cmath>
-#include <cstdlib>
-#include <stdexcept>
 
 namespace topoopt
 {
-
-namespace
-{
-
-std::string
-PlaceOf(const FabricSpec& spec)
-{
-    return spec.place.empty() ? "fabric" : spec.place;
-}
-
-} // namespace
-
-BitRate
-FabricOptions::Rate(const std::string& key, BitRate fallback) const
-{
-    if (!Has(key))
-    {
-        return fallback;
-    }
-    try
-    {
-        const BitRate rate = ParseBitRate(Text(key));
-        if (rate.bps == 0)
-        {
-            Fail(key, Text(key), "a rate above 0");
-        }
-        return rate;
-    }
-    catch (const std::invalid_argument& error)
-    {
-        throw SpecError(PlaceOf(m_spec), m_spec.kind + "." + key + ": " + error.what());
-    }
-}
-
-SimTime
-FabricOptions::Time(const std::string& key, SimTime fallback) const
-{
-    if (!Has(key))
-    {
-        return fallback;
-    }
-    try
-    {
-        return ParseTime(Text(key));
-    }
-    catch (const std::invalid_argument& error)
-    {
-        throw SpecError(PlaceOf(m_spec), m_spec.kind + "." + key + ": " + error.what());
-    }
-}
-
-std::uint32_t
-FabricOptions::Count(const std::string& key,
-                     std::uint32_t fallback,
-                     std::uint32_t least,
-                     std::uint32_t most) const
-{
-    if (!Has(key))
-    {
-        return fallback;
-    }
-    const std::string& text = Text(key);
-    std::uint32_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
-    {
-        Fail(key,
-             "'" + text + "'",
-             "a whole number " + std::to_string(least) + ".." + std::to_string(most));
-    }
-    return value;
-}
-
-double
-FabricOptions::Number(const std::string& key, double fallback, double least, double most) const
-{
-    if (!Has(key))
-    {
-        return fallback;
-    }
-    const std::string& text = Text(key);
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || !(value >= least) ||
-        !(value <= most))
-    {
-        Fail(key,
-             "'" + text + "'",
-             "a number " + std::to_string(least) + ".." + std::to_string(most));
-    }
-    return value;
-}
-
-bool
-FabricOptions::Flag(const std::string& key, bool fallback) const
-{
-    return Choice(key, {"false", "true", "off", "on", "no", "yes"}, fallback ? 1 : 0) % 2 == 1;
-}
-
-std::size_t
-FabricOptions::Choice(const std::string& key,
-                      const std::vector<std::string>& choices,
-                      std::size_t fallback) const
-{
-    if (!Has(key))
-    {
-        return fallback;
-    }
-    std::string expected;
-    for (std::size_t i = 0; i < choices.size(); ++i)
-    {
-        if (Text(key) == choices[i])
-        {
-            return i;
-        }
-        expected += (i == 0 ? "" : ", ") + choices[i];
-    }
-    const std::string near = Suggest(Text(key), choices);
-    Fail(key,
-         "'" + Text(key) + "'",
-         "one of " + expected + (near.empty() ? "" : " (did you mean '" + near + "'?)"));
-}
-
-std::string
-FabricOptions::Where(const std::string& key) const
-{
-    return PlaceOf(m_spec) + ": " + m_spec.kind + "." + key;
-}
-
-void
-FabricOptions::Fail(const std::string& key,
-                    const std::string& found,
-                    const std::string& expected) const
-{
-    throw SpecError(PlaceOf(m_spec),
-                    m_spec.kind + "." + key + ": found " + found + ", expected " + expected);
-}
 
 void
 FabricOptions::FailServers(const std::string& key,
                            const std::string& found,
                            const std::string& expected) const
 {
-    throw SpecError(PlaceOf(m_spec),
+    throw SpecError(m_spec.place.empty() ? "fabric" : m_spec.place,
                     "servers." + key + " for fabric " + m_spec.kind + ": found " + found +
                         ", expected " + expected);
 }

@@ -3,6 +3,7 @@
 #define TOPOOPT_CORE_TOPOLOGIES_OPTIONS_H
 
 #include "topoopt/core/fabric.h"
+#include "topoopt/core/option-values.h"
 #include "topoopt/core/topology-finder.h"
 #include "topoopt/core/topology-kinds.h"
 #include "topoopt/core/topoopt-fabric.h"
@@ -15,54 +16,17 @@
 namespace topoopt
 {
 
-/** Reads the options of a fabric; every complaint names the place, the key, what was found and expected. */
-class FabricOptions
+/** The options of a fabric; their path in messages is KIND.KEY. */
+class FabricOptions : public OptionValues
 {
   public:
     explicit FabricOptions(const FabricSpec& spec)
-        : m_spec(spec)
+        : OptionValues(spec.options, spec.places, spec.place, spec.kind + "."),
+          m_spec(spec)
     {
     }
 
-    [[nodiscard]] bool Has(const std::string& key) const
-    {
-        return m_spec.options.count(key) != 0;
-    }
-
-    /** The text of an option that Has() affirms. */
-    [[nodiscard]] const std::string& Text(const std::string& key) const
-    {
-        return m_spec.options.at(key);
-    }
-
-    /** A bit rate above 0. */
-    [[nodiscard]] BitRate Rate(const std::string& key, BitRate fallback) const;
-    /** A duration of 0 or more. */
-    [[nodiscard]] SimTime Time(const std::string& key, SimTime fallback) const;
-    /** A whole number in [least, most]. */
-    [[nodiscard]] std::uint32_t Count(const std::string& key,
-                                      std::uint32_t fallback,
-                                      std::uint32_t least,
-                                      std::uint32_t most) const;
-    /** A number in [least, most]. */
-    [[nodiscard]] double Number(const std::string& key,
-                                double fallback,
-                                double least,
-                                double most) const;
-    /** true, on, yes; false, off, no. */
-    [[nodiscard]] bool Flag(const std::string& key, bool fallback) const;
-    /** The index of the option's text in @p choices. */
-    [[nodiscard]] std::size_t Choice(const std::string& key,
-                                     const std::vector<std::string>& choices,
-                                     std::size_t fallback) const;
-
-    /** `PLACE: KIND.KEY` */
-    [[nodiscard]] std::string Where(const std::string& key) const;
-    /** Throws SpecError `PLACE: KIND.KEY: found FOUND, expected EXPECTED`. */
-    [[noreturn]] void Fail(const std::string& key,
-                           const std::string& found,
-                           const std::string& expected) const;
-    /** The same for a value that the scenario gives for all fabrics: `PLACE: servers.KEY for KIND: ...`. */
+    /** For a value that the scenario gives for all fabrics: `PLACE: servers.KEY for fabric KIND: ...`. */
     [[noreturn]] void FailServers(const std::string& key,
                                   const std::string& found,
                                   const std::string& expected) const;

@@ -20,7 +20,7 @@ BuildSipMlRing(const FabricSpec& spec, const FabricContext& context)
     return BuildDirected(
         spec,
         context,
-        PlanWavelengths(servers.count, servers.nics, wavelengths, DemandOf(context)));
+        PlanWavelengths(servers.count, servers.nics, wavelengths, DemandOf(context), Reach::All));
 }
 
 } // namespace topoopt
