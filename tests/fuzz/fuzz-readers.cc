@@ -27,7 +27,7 @@ constexpr int kJson = 2;   ///< every JSON format
 constexpr int kFlows = 3;  ///< flow lists
 constexpr int kText = 4;   ///< distributions, matrices, topologies, layer tables, GOAL
 [[maybe_unused]] constexpr int kPacked = 5; ///< gzip and bzip2 in front of anything
-constexpr int kFbuf = 6;   ///< FlexNet task graphs
+constexpr int kFbuf = 6;                    ///< FlexNet task graphs
 constexpr int kBeside = 7; ///< files that options name: process groups, places of ranks
 
 /** Whether the content is of the kind under test; others would only wear out the detection. */
@@ -212,7 +212,9 @@ ReadGraph(std::string_view content)
 void
 ReadBeside(unsigned mode, const std::string& content, MemoryFile& other)
 {
-    const char* trace = R"([{"comms": "all_reduce", "in_msg_size": 4, "dtype": "int"}])";
+    // A trace of a format whose groups may be given in a file.
+    const char* trace =
+        R"({"workload_graph": [{"Id": 1, "NodeType": 7, "comm_type": 0, "comm_size": 8, "pg_name": "a"}]})";
     const auto shared = std::make_shared<const std::string>(trace);
     Show(InspectFiles(
         {{"rank-0.json", UINT32_MAX, shared}, {"rank-1.json", UINT32_MAX, shared}},

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Writes seeds for the fuzz targets: one directory per target, small files of our own making."""
+"""Writes seeds for the fuzz targets: one directory per target, small files of our own making. Beside them, in whole/, the same
+as files that the program can be given: what fuzz-cut cuts."""
 
 import bz2
 import gzip
@@ -172,7 +173,19 @@ def main():
               gzip.compress(flows[3][:7], mtime=0) + gzip.compress(flows[3][7:], mtime=0)]
     seeds = {"chakra": list(chakra()), "json": texts, "flows": flows, "text": others, "packed": packed, "fbuf": [graph],
              "beside": [text.encode() for text in BESIDE]}
+    whole = out / "whole"
+    shutil.rmtree(whole, ignore_errors=True)
     for name, contents in seeds.items():
+        for number, content in enumerate(contents):
+            if name == "beside":  # no traces of their own
+                continue
+            ranks = content.split(NEXT_RANK)
+            # Some are for two ranks that do the same.
+            for copies in (1, 2) if len(ranks) == 1 and name in ("chakra", "json", "packed") else (1,):
+                folder = whole / f"{name}-{number}-{copies}"
+                folder.mkdir(parents=True)
+                for rank, text in enumerate(ranks * copies):
+                    (folder / (f"rank-{rank}" + (".fbuf" if name == "fbuf" else ""))).write_bytes(text)
         folder = out / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
