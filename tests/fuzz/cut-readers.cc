@@ -2,7 +2,7 @@
 // Cuts good traces at every byte and reads what is left: an error or a success, in memory bounded by ten times the size of
 // the trace and 64 MB. Built with AddressSanitizer, whose allocator tells how much is in use; scripts/fuzz calls it:
 //   fuzz-cut [--every BYTES] PATH... [--every BYTES PATH...]
-// A directory is one trace of several ranks, a file is one alone. Files of more than BYTES (65536) are not cut at every byte but at
+// A directory is one trace of several ranks, a file is one alone. Files of more than BYTES (24576) are not cut at every byte but at
 // BYTES places: a quarter of them at the beginning, a quarter at the end, the others spread evenly between.
 #include "topoopt/core/error.h"
 #include "topoopt/core/readers/flexnet.h"
@@ -182,7 +182,7 @@ int
 main(int argc, char** argv)
 {
     __sanitizer_install_malloc_and_free_hooks(OnAllocation, OnFree);
-    std::size_t every = 65536;
+    std::size_t every = 24576;
     std::size_t traces = 0;
     std::size_t cuts = 0;
     std::size_t refused = 0;
