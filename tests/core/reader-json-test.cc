@@ -56,12 +56,13 @@ TEST(Input, GzipIsSeenByItsMagicAndACutOneIsAnError)
 
 TEST(Input, APipeIsRefusedAndNotWaitedFor)
 {
-    const std::string path =
-        (std::filesystem::temp_directory_path() / ("topoopt-pipe-" + std::to_string(getpid())))
-            .string();
+    const std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / ("topoopt-pipe-" + std::to_string(getpid()));
+    std::filesystem::create_directory(folder);
+    const std::string path = folder / "pipe";
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
     EXPECT_HAS(ErrorOf([&] { (void)LoadTrace(path, {}); }), path + ": found a pipe or device");
-    std::filesystem::remove(path);
+    std::filesystem::remove_all(folder);
 }
 
 TEST(Json, DuplicateKeysDepthNulAndUtf16AreErrors)
