@@ -52,7 +52,7 @@ def draw(rows: list, out: Path) -> float:
     upper.loglog(hops, seconds, color=style.PALETTE[0], marker="o", label=f"measured, time ~ hops$^{{{slope:.2f}}}$")
     upper.loglog(hops, linear, color=style.PALETTE[2], dashes=(3, 2), linewidth=0.8, label="linear from 16 servers")
     for x, y, n in zip(hops, seconds, servers):
-        upper.annotate(f"{n:.0f}", (x, y), textcoords="offset points", xytext=(-4, 4), ha="right", fontsize=6)
+        upper.annotate(f"{n:.0f}", (x, y), textcoords="offset points", xytext=(0, 5), ha="center", fontsize=6)
     upper.set_ylabel("CPU time (s)")
     style.plain_log_axis(upper.yaxis)
     style.legend_above(upper)
