@@ -23,7 +23,7 @@ TOOLS = {"cmake": "cmake", "ctest": "cmake", "ninja": "ninja-build", "clang-form
          "doxygen": "doxygen", "mpirun": "openmpi-bin", "gzip": None, "run-clang-tidy": "clang-tidy",
          "clang++": "clang", "gnuplot": "gnuplot-nox", "dot": "graphviz"}
 # These scripts look for their tool themselves and say what to install; nobody needs them to run or test.
-OPTIONAL = {"scripts/fuzz": {"clang"}, "scripts/tidy": {"clang-tidy"}, "scripts/doc": {"doxygen"},
+OPTIONAL = {"scripts/tidy": {"clang-tidy"}, "scripts/doc": {"doxygen"},
             "tests/scripts/doc-test.sh": {"doxygen"}}
 # Headers with a compiled library behind them, which dpkg -S of the header does not show.
 LIBRARIES = {"boost/iostreams/": "libboost-iostreams-dev", "boost/program_options": "libboost-program-options-dev"}

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <tuple>
 
 namespace topoopt
 {
@@ -154,17 +154,24 @@ PortsOf(const Topology& topology, Optics optics)
 {
     PortCounts counts;
     counts.optics = optics;
-    std::set<std::pair<NodeId, std::uint32_t>> seen;
-    const auto count = [&](NodeId node, std::uint32_t port, BitRate rate) {
-        if (seen.insert({node, port}).second)
-        {
-            ++(topology.IsServer(node) ? counts.serverPorts : counts.switchPorts)[rate.bps];
-        }
-    };
-    for (const Link& link : topology.links)
+    // A port has a link each way; of several links on a port, the first gives the rate.
+    std::vector<std::tuple<NodeId, std::uint32_t, std::size_t>> ends;
+    ends.reserve(2 * topology.links.size());
+    for (std::size_t i = 0; i < topology.links.size(); ++i)
     {
-        count(link.src, link.srcPort, link.rate);
-        count(link.dst, link.dstPort, link.rate);
+        const Link& link = topology.links[i];
+        ends.emplace_back(link.src, link.srcPort, i);
+        ends.emplace_back(link.dst, link.dstPort, i);
+    }
+    std::sort(ends.begin(), ends.end());
+    for (std::size_t i = 0; i < ends.size(); ++i)
+    {
+        const auto [node, port, link] = ends[i];
+        if (i == 0 || node != std::get<0>(ends[i - 1]) || port != std::get<1>(ends[i - 1]))
+        {
+            ++(topology.IsServer(node) ? counts.serverPorts
+                                       : counts.switchPorts)[topology.links[link].rate.bps];
+        }
     }
     return counts;
 }

@@ -273,7 +273,6 @@ FlexnetStrides(const std::vector<AllReduceDemand>& groups,
                const TopologyFinderOptions& options)
 {
     std::map<std::uint32_t, double> weight; // by group size
-    double total = 0;
     for (const AllReduceDemand& group : groups)
     {
         const auto size = static_cast<std::uint32_t>(group.members.size());
@@ -282,9 +281,7 @@ FlexnetStrides(const std::vector<AllReduceDemand>& groups,
             throw SpecError("compat flexnet: found a group of " + std::to_string(size) + " of " +
                             std::to_string(n) + " servers, expected a size that divides them");
         }
-        const double added = static_cast<double>(group.bytes) * (2.0 * size - 1) / size;
-        weight[size] += added;
-        total += added;
+        weight[size] += static_cast<double>(group.bytes) * (2.0 * size - 1) / size;
     }
     std::vector<std::pair<double, std::uint32_t>> sizes;
     for (const auto& [size, bytes] : weight)
