@@ -864,7 +864,7 @@ RandomPlans(Rng& rng)
         scenario.failures.events = {failure};
         scenario.failures.detection = static_cast<SimTime>(rng.Below(20)) * kMicrosecond;
     }
-    const Workload workload = Job(servers, 200'000 + rng.Below(2'000'000), rng.Below(100'000), 2);
+    const Workload workload = Job(servers, 200'000 + rng.Below(800'000), rng.Below(60'000), 2);
     const RunSummary run = RunOnFabric(scenario, workload, fabric, {});
     RC_ASSERT(run.violations == std::vector<std::string>{});
     RC_ASSERT(run.complete);
@@ -878,8 +878,8 @@ RandomPlans(Rng& rng)
 RC_GTEST_PROP(Reconfiguration, BytesAreConservedThroughRandomPlans, ())
 {
     Rng rng(*rc::gen::arbitrary<std::uint64_t>(), "plans");
-    // A hundred cases of three jobs, five plans each on average, trains on and off.
-    for (int job = 0; job < 3; ++job)
+    // A hundred cases of twenty sequences, five plans each on average, trains on and off.
+    for (int job = 0; job < 20; ++job)
     {
         RandomPlans(rng);
     }
