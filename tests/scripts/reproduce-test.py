@@ -200,6 +200,15 @@ figures:
 class Paper(unittest.TestCase):
     """What scenarios/paper defines hangs together; nothing is run."""
 
+    @staticmethod
+    def values(sweep: dict) -> dict:
+        """What a sweep's points have, by key."""
+        values = {key: list(entries) for key, entries in sweep.get("grid", {}).items()}
+        for point in sweep.get("points", []):
+            for key, value in point.items():
+                values.setdefault(key, []).append(value)
+        return values
+
     def test_figures(self) -> None:
         definitions = reproduce.read_definitions(PAPER)
         available = plot.pictures()
@@ -207,7 +216,7 @@ class Paper(unittest.TestCase):
         self.assertLessEqual(set(definitions.quick), used)
         for figure in definitions.figures.values():
             entries = list(figure.pictures) + [row["ours"] for row in figure.published if "sweep" in row.get("ours", {})]
-            grids = {name: reproduce.load_yaml(PAPER / f"{name}.yaml")["grid"] for name in figure.sweeps}
+            grids = {name: self.values(reproduce.load_yaml(PAPER / f"{name}.yaml")) for name in figure.sweeps}
             links = [str(link).replace("x", " x ") for link in figure.costs.get("links", [])]
             grids["costs"] = {"servers.count": figure.costs.get("servers"), "links": links}
             for entry in entries:
