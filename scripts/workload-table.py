@@ -28,9 +28,12 @@ stop: 1000s
 """
 SIX = ["dlrm", "candle", "bert", "ncf", "resnet50", "vgg16"]
 LANGUAGE = ["gpt3", "llama3-70b", "mixtral"]
-# Language models start from what their files suggest, as data parallelism alone does not fit; at 128 servers they have fewer
-# layers than their originals (96, 80, 32), so that a run on packets takes minutes and not an hour.
+# Language models start from what their files suggest, as data parallelism alone does not fit. Some models are cut, so that a
+# run on packets takes minutes and not an hour: language models have fewer layers than their originals (96, 80, 32), and
+# CANDLE at 128 servers is the one of 16 servers, a quarter as wide, with a sixteenth of the bytes and of the compute.
 CUTS = {
+    ("candle", 128): {"configuration": "shared-16"},
+    ("mixtral", 16): {"layers": 8},
     ("gpt3", 128): {"layers": 24},
     ("llama3-70b", 128): {"layers": 20},
     ("mixtral", 128): {"layers": 8},
@@ -48,7 +51,9 @@ class Job:
         self.nics = nics
         self.name = f"{model}-{servers}-d{nics}"
         self.cut = CUTS.get((model, servers), {})
-        self.label = model + "".join(f" ({value} {key})" for key, value in self.cut.items())
+        self.label = model + "".join(
+            f" ({value})" if key == "configuration" else f" ({value} {key})" for key, value in self.cut.items()
+        )
         self.directory = os.path.join(arguments.output, self.name)
         self.language = model in LANGUAGE
 
@@ -241,7 +246,7 @@ def switches(jobs):
             continue
         t = times["topoopt"]
         rows.append(
-            [job.model, str(job.nics), f"{times['moved']:.1f}", f"{times['tax']:.2f}"]
+            [job.label, str(job.nics), f"{times['moved']:.1f}", f"{times['tax']:.2f}"]
             + [f"{times[key]:.2f}" for key in ("compute", "topoopt", "fat-tree", "ideal-switch")]
             + [f"{times['fat-tree'] / t:.2f}", f"{times['ideal-switch'] / t:.2f}"]
         )
