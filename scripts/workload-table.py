@@ -29,15 +29,18 @@ stop: 1000s
 SIX = ["dlrm", "candle", "bert", "ncf", "resnet50", "vgg16"]
 LANGUAGE = ["gpt3", "llama3-70b", "mixtral"]
 # Language models start from what their files suggest, as data parallelism alone does not fit. Some models are cut, so that a
-# run on packets takes minutes and not an hour: language models have fewer layers than their originals (96, 80, 32), and
-# CANDLE at 128 servers is the one of 16 servers, a quarter as wide, with a sixteenth of the bytes and of the compute.
+# run on packets takes minutes and not an hour. Language models have fewer layers than their originals (96, 80, 32), and at
+# 128 servers sequences of an eighth of their tokens (a sixteenth for gpt3 and llama3-70b), as one sequence per GPU is the
+# smallest batch. CANDLE at 128 servers is the one of 16 servers, a quarter as wide, with a sixteenth of bytes and compute.
 CUTS = {
     ("candle", 128): {"configuration": "shared-16"},
     ("mixtral", 16): {"layers": 8},
-    ("gpt3", 128): {"layers": 24},
-    ("llama3-70b", 128): {"layers": 20},
-    ("mixtral", 128): {"layers": 8},
+    ("gpt3", 128): {"layers": 16, "sequence": 128},
+    ("llama3-70b", 128): {"layers": 8, "sequence": 512},
+    ("mixtral", 128): {"layers": 8, "sequence": 512},
 }
+# Each proposal of a language model is a run of the fluid simulator with 1024 GPUs.
+LANGUAGE_BUDGET = {128: 8}
 RESULT = re.compile(r"^result: \{(.*)\}$", re.MULTILINE)
 
 
@@ -52,7 +55,7 @@ class Job:
         self.name = f"{model}-{servers}-d{nics}"
         self.cut = CUTS.get((model, servers), {})
         self.label = model + "".join(
-            f" ({value})" if key == "configuration" else f" ({value} {key})" for key, value in self.cut.items()
+            f" ({value})" if key == "configuration" else f" ({key} {value})" for key, value in self.cut.items()
         )
         self.directory = os.path.join(arguments.output, self.name)
         self.language = model in LANGUAGE
@@ -91,6 +94,8 @@ class Job:
             if self.arguments.print:
                 return None
             budget = {"budget": self.arguments.budget}
+            if self.language:
+                budget["budget"] = min(budget["budget"], LANGUAGE_BUDGET.get(self.servers, self.arguments.budget))
             made = self.scenario(kind, {**strategy, **budget}, fabrics)
             call([self.arguments.topoopt, "plan", made, "-o", path + ".part"], path + ".log")
             os.rename(path + ".part", path)
