@@ -54,9 +54,8 @@ class Job:
         self.nics = nics
         self.name = f"{model}-{servers}-d{nics}"
         self.cut = CUTS.get((model, servers), {})
-        self.label = model + "".join(
-            f" ({value})" if key == "configuration" else f" ({key} {value})" for key, value in self.cut.items()
-        )
+        cuts = [value if key == "configuration" else f"{key} {value}" for key, value in self.cut.items()]
+        self.label = model + (f" ({', '.join(cuts)})" if cuts else "")
         self.directory = os.path.join(arguments.output, self.name)
         self.language = model in LANGUAGE
 
