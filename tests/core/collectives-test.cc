@@ -338,7 +338,7 @@ TEST(Collectives, DoubleBinaryTreeAddsEverythingOnce)
         const Outcome out = Execute(*program, n, 0);
         EXPECT_EQ(out.moved, Bytes{2} * (n - 1) * 3'000'001);
         // At least 24 chunks per tree, so many at a time as cover the way to the root and back.
-        const std::uint32_t window = 2 * CeilLog2(n) + 2;
+        const std::uint32_t window = 4 * CeilLog2(n) + 4;
         EXPECT_LE(out.waves,
                   2 * CeilLog2(n) * (1 + (n < 2 ? 0 : program->Steps(0, 0))) / 2 + window);
         // Inner in one tree, leaf in the other: nobody sends more than one payload up and two halves down, but

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 namespace topoopt
@@ -50,6 +52,17 @@ TEST(Input, GzipIsSeenByItsMagicAndACutOneIsAnError)
     EXPECT_HAS(ErrorOf([&] { LoadParam({broken, text}); }), "damaged compressed data");
     EXPECT_EQ(LoadParam({packed + Gzip(" "), text}).graph.collectives.size(), 1u)
         << "concatenated streams are one";
+}
+
+TEST(Input, APipeIsRefusedAndNotWaitedFor)
+{
+    const std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / ("topoopt-pipe-" + std::to_string(getpid()));
+    std::filesystem::create_directory(folder);
+    const std::string path = folder / "pipe";
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    EXPECT_HAS(ErrorOf([&] { (void)LoadTrace(path, {}); }), path + ": found a pipe or device");
+    std::filesystem::remove_all(folder);
 }
 
 TEST(Json, DuplicateKeysDepthNulAndUtf16AreErrors)

@@ -134,6 +134,14 @@ TEST(LayerTable, AstraSimRunsForwardThenBackwardOnAllRanks)
                "table_1.txt:3:4: found 'NOPE'");
     EXPECT_HAS(error("DATA\n2\nl1 -1 10 NONE 0 20 NONE 0 30 ALLREDUCE 100 1\n", {{"ranks", "2"}}),
                "found 1 layers, expected 2");
+    // A few bytes must not ask for any amount of memory.
+    std::string many = "DATA\n100\n";
+    for (int i = 0; i < 100; ++i)
+    {
+        many += "l -1 1 NONE 0 1 NONE 0 1 NONE 0 1\n";
+    }
+    EXPECT_HAS(error(many, {{"ranks", "1000000"}}),
+               "found 100 layers on 1000000 ranks, expected at most 100000000 operations");
 }
 
 TEST(LayerTable, SimaiGroupsAreTensorDataAndExpert)

@@ -130,6 +130,25 @@ TEST(TraceMatch, WaitWithoutOperationIsOneCountedWarning)
     EXPECT_EQ(w.lists.at("operations_without_wait_rank0"), (std::vector<std::int64_t>{1}));
 }
 
+TEST(TraceMatch, ARequestNumberOfTwoGroupsKeepsBothWaits)
+{
+    const auto step = [](const char* what, int group, const char* req) {
+        return std::string(R"({"comms":")") + what +
+               R"(","in_msg_size":4,"dtype":"byte","pg_id":)" + std::to_string(group) +
+               R"(,"req":)" + req + "}";
+    };
+    // The wait by group and number takes the first; a wait by number alone is left for the second.
+    const std::string rank =
+        List({R"({"comms":"init","pg_id":1,"world_size":2,"global_ranks":[0,1]})",
+              step("all_reduce", 0, "[5,false]"),
+              step("all_reduce", 1, "[5,false]"),
+              step("wait", 0, "[5,false]"),
+              Wait(5)});
+    const LoadedWorkload w = LoadParam({rank, rank});
+    EXPECT_EQ(w.facts.count("waits_without_operation"), 0u);
+    EXPECT_TRUE(w.graph.warnings.empty());
+}
+
 TEST(TraceMatch, ARequestOpenedTwiceBelongsToTheLaterOperation)
 {
     const std::string rank = List({AllReduce(1, 10), AllReduce(1, 20), Wait(1), AllReduce(3, 5)});

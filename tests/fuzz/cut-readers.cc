@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Cuts good traces at every byte and reads what is left: an error or a success, in memory bounded by ten times the size of
-// the trace and 64 MB. Arguments: a directory is one trace of several ranks, a file is one alone; scripts/fuzz calls it.
-// Files beyond 64 KiB are cut at 300 places. Built with AddressSanitizer, whose allocator tells how much is in use.
+// the trace and 64 MB. Built with AddressSanitizer, whose allocator tells how much is in use; scripts/fuzz calls it:
+//   fuzz-cut [--every BYTES] PATH... [--every BYTES PATH...]
+// A directory is one trace of several ranks, a file is one alone. Files of more than BYTES (24576) are not cut at every byte but at
+// BYTES places: a quarter of them at the beginning, a quarter at the end, the others spread evenly between.
 #include "topoopt/core/error.h"
+#include "topoopt/core/readers/flexnet.h"
 #include "topoopt/core/readers/input.h"
 #include "topoopt/core/trace-flows.h"
 
@@ -61,6 +64,11 @@ Read(const std::vector<TraceFile>& files, const std::map<std::string, std::strin
 {
     try
     {
+        if (files[0].path.size() > 5 && files[0].path.rfind(".fbuf") == files[0].path.size() - 5)
+        {
+            (void)FlexNetTaskGraph(ParseFlexNet(*files[0].content, files[0].path));
+            return true;
+        }
         (void)InspectFiles(files, options);
         return true;
     }
@@ -70,9 +78,37 @@ Read(const std::vector<TraceFile>& files, const std::map<std::string, std::strin
     }
 }
 
+/** Where a file of @p size bytes is cut, in order. */
+std::vector<std::size_t>
+Places(std::size_t size, std::size_t every)
+{
+    std::vector<std::size_t> places;
+    if (size <= every)
+    {
+        for (std::size_t at = 0; at < size; ++at)
+        {
+            places.push_back(at);
+        }
+        return places;
+    }
+    const std::size_t edge = every / 4;
+    const std::size_t between = every - 2 * edge;
+    for (std::size_t at = 0; at < edge; ++at)
+    {
+        places.push_back(at);
+        places.push_back(size - 1 - at);
+    }
+    for (std::size_t k = 0; k < between; ++k)
+    {
+        places.push_back(edge + (size - 2 * edge) / between * k);
+    }
+    std::sort(places.begin(), places.end());
+    return places;
+}
+
 /** @return number of cuts, or 0 if the trace is no good one */
 std::size_t
-Cut(const fs::path& path)
+Cut(const fs::path& path, std::size_t every)
 {
     std::vector<TraceFile> files;
     std::map<std::string, std::string> options;
@@ -100,20 +136,26 @@ Cut(const fs::path& path)
             {name.string(), UINT32_MAX, std::make_shared<const std::string>(Content(name))});
         total += files.back().content->size();
     }
-    if (files.empty() || !Read(files, options))
+    if (files.empty())
     {
         return 0;
     }
-    constexpr std::size_t kSmall = 65536;
-    constexpr std::size_t kPlaces = 300;
+    if (!Read(files, options))
+    {
+        options["ranks"] = "4"; // of a layer table that does not say it
+        if (!Read(files, options))
+        {
+            return 0;
+        }
+    }
     const std::size_t limit = 10 * total + (std::size_t{64} << 20);
     std::size_t cuts = 0;
     for (TraceFile& file : files)
     {
         const auto whole = file.content;
-        const std::size_t step = whole->size() <= kSmall ? 1 : whole->size() / kPlaces;
-        for (std::size_t at = 0; at < whole->size(); at += step, ++cuts)
+        for (const std::size_t at : Places(whole->size(), every))
         {
+            ++cuts;
             file.content = std::make_shared<const std::string>(whole->substr(0, at));
             const std::size_t before = __sanitizer_get_current_allocated_bytes();
             g_most = before;
@@ -140,14 +182,26 @@ int
 main(int argc, char** argv)
 {
     __sanitizer_install_malloc_and_free_hooks(OnAllocation, OnFree);
+    std::size_t every = 24576;
     std::size_t traces = 0;
     std::size_t cuts = 0;
+    std::size_t refused = 0;
     for (int i = 1; i < argc; ++i)
     {
-        const std::size_t made = Cut(argv[i]);
-        traces += made > 0 ? 1 : 0;
+        if (std::string(argv[i]) == "--every" && i + 1 < argc)
+        {
+            every = std::max<std::size_t>(std::strtoul(argv[++i], nullptr, 10), 4);
+            continue;
+        }
+        const std::size_t made = Cut(argv[i], every);
         cuts += made;
+        traces += made > 0 ? 1 : 0;
+        if (made == 0)
+        {
+            ++refused;
+            std::printf("no good trace, left out: %s\n", argv[i]);
+        }
     }
-    std::printf("%zu traces, %zu cuts\n", traces, cuts);
+    std::printf("%zu traces, %zu cuts, %zu left out\n", traces, cuts, refused);
     return traces > 0 ? 0 : 1;
 }

@@ -216,6 +216,7 @@ class RoundTrip(ConvertTest):
         self.write("in/comm_group.json", chakra.groups(groups))
         self.convert("in", "one/y.et")
         self.same(self.inspect("in"), self.inspect("one"), "groups")
+        self.assertIn({"members": [1, 0], "name": "5"}, self.inspect("one")["groups"], "a number stays")
         self.convert("one", "two/y.et")
         for name in sorted(os.listdir(self.path("one"))):
             with open(self.path("one", name), "rb") as a, open(self.path("two", name), "rb") as b:
@@ -229,6 +230,17 @@ class RoundTrip(ConvertTest):
         self.same(before, self.inspect("et"), "groups")
         self.run_ok("convert", "et", "back", "--format", "param-basic")
         self.same(before, self.inspect("back"), "groups")
+
+    def test_names_that_are_lost_are_counted(self):
+        for rank in (0, 1):
+            self.write(f"in/x.{rank}.et", chakra.METADATA + chakra.collective(1, "all_reduce", 8, name="bucket 3", group="tp")
+                       + chakra.collective(2, "all_reduce", 8, [1]))
+        self.write("in/comm_group.json", chakra.groups({"tp": [0, 1]}))
+        # "n2" is a name, too; both ranks have one of each.
+        self.convert("in", "p/x.json", "names of groups", "names of operations")
+        self.convert("in", "e/x.et", "names of groups")
+        said = self.convert("in", "x.txt", "collectives, written", "dependencies", "names of operations").err
+        self.assertIn("names of operations: 4", said)
 
     def test_param_basic_says_that_it_holds_no_computation(self):
         self.write("in/x.0.et", chakra.METADATA + chakra.compute(1, 5) + chakra.compute(2, 5, [1]))

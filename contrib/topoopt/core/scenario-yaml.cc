@@ -682,8 +682,19 @@ ReadScenario(const std::string& file, const std::vector<std::string>& overrides)
     }
     if (const YamlValue* results = top.Find("results"))
     {
-        const YamlSection section(*results, "results", {"flows"});
+        const YamlSection section(*results, "results", {"flows", "link_samples"});
         section.Choice("flows", {"none", "csv", "csv.gz"}, scenario.results.flows);
+        section.Bool("link_samples", scenario.results.linkSamples);
+        const EngineSpec& engine = scenario.engine;
+        if (scenario.results.linkSamples &&
+            (engine.fidelity != "packet" || engine.compat != "none"))
+        {
+            throw SpecError(results->place,
+                            "results.link_samples: found on with " +
+                                (engine.compat != "none" ? "compat: " + engine.compat
+                                                         : "fidelity: " + engine.fidelity) +
+                                ", expected fidelity: packet without compat");
+        }
     }
     return scenario;
 }
@@ -823,6 +834,7 @@ class Writer
         }
         Begin("results");
         Line("flows", s.results.flows);
+        Line("link_samples", s.results.linkSamples ? "on" : "off");
         m_out << YAML::EndMap;
         Line("iterations", std::to_string(s.iterations));
         Line("stop", FormatTime(s.stop));

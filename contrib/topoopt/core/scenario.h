@@ -59,6 +59,7 @@ struct EngineSpec
 struct ResultSpec
 {
     std::string flows = "csv"; ///< none | csv | csv.gz
+    bool linkSamples = false;  ///< utilisation of links over time
 };
 
 /** A validated experiment: every field is in range, every name resolved against its table later. */

@@ -140,7 +140,12 @@ OrderProgram(TraceSet& set, std::uint32_t rank, const std::vector<RequestKey>& k
         waited[i] = found;
         trace.ops[found].async = true;
         open.erase(keys[found]);
-        byRequest.erase(key.request);
+        // Another group's operation may have the same number.
+        if (const auto at = byRequest.find(key.request);
+            at != byRequest.end() && at->second == found)
+        {
+            byRequest.erase(at);
+        }
     }
     if (unmatched > 0)
     {

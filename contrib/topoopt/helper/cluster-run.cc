@@ -128,6 +128,7 @@ class PacketCluster
             tasks += job.kind->workload.graph.tasks.size() * std::uint64_t{job.iterations};
         }
         m_recorder = std::make_unique<RunRecorder>(scenario, *m_run.fabric, options, tasks);
+        m_recorder->Sample(*m_network);
         m_shared->SetAfter([this](std::uint32_t view) { LookAt(view); });
         ProgressLine progress(options.progress, m_run.fabric->name);
         m_network->SetHeartbeat([&] {
@@ -346,14 +347,8 @@ RunFluid(const SharedRun& run, RunSummary& summary)
     {
         record(flow);
     }
-    recorder.Close(summary);
+    recorder.Close(summary, simulation.LinkBytes(), simulation.Now());
     summary.complete = scheduler.Done();
-    double wire = 0;
-    for (const double bytes : simulation.LinkBytes())
-    {
-        wire += bytes;
-    }
-    summary.wireBytes = static_cast<Bytes>(wire);
     summary.events = simulation.Events();
     summary.runSeconds = watch.Seconds();
     outcome.jobs = scheduler.Jobs();

@@ -45,6 +45,7 @@ RunOnFabric(const Scenario& scenario,
                          workload.graph.tasks.size() * std::uint64_t{workload.repeats});
     recorder.SetJob({0, &workload.graph, &workload.placement});
     recorder.SetChanges(changes.Live(), changes.Failures());
+    recorder.Sample(*network);
     ExecutorConfig executorConfig;
     executorConfig.graph = &workload.graph;
     executorConfig.fabric = &changes.Now();

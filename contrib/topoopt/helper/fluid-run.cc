@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/fluid-run.h"
 
+#include "ns3/fabric-tables.h"
 #include "ns3/packet-network.h"
 #include "ns3/stopwatch.h"
+#include "topoopt/core/random.h"
 
 #include <algorithm>
 
@@ -12,7 +14,9 @@ namespace topoopt
 FluidRecorder::FluidRecorder(const Scenario& scenario,
                              const Fabric& fabric,
                              const RunOptions& options)
-    : m_servers(scenario.servers),
+    : m_fabric(fabric),
+      m_options(options),
+      m_servers(scenario.servers),
       m_payload(scenario.engine.mtu - kHeaderBytes),
       // Where every node is a server, every hop after the first is a relay; switches are no servers.
       m_relayed(fabric.topology.NodeCount() == fabric.topology.servers)
@@ -22,6 +26,10 @@ FluidRecorder::FluidRecorder(const Scenario& scenario,
         m_csv.emplace(options.directory + "/flows." + scenario.results.flows,
                       options.head,
                       std::string(kFlowColumns) + ",messages");
+    }
+    if (!options.directory.empty() && fabric.topology.servers <= kMaxMatrixNodes)
+    {
+        m_pairs = Demand(fabric.topology.servers);
     }
 }
 
@@ -33,6 +41,10 @@ FluidRecorder::Add(const FlowRecord& flow, std::uint32_t job, const TaskGraph& g
     const SimTime fct = flow.end - flow.start;
     m_unfinished += done ? 0 : 1;
     m_demand += local ? 0 : flow.bytes;
+    if (!local && m_pairs.servers > 0)
+    {
+        m_pairs.At(flow.src, flow.dst) += flow.bytes;
+    }
     m_tax += local ? 0.0 : static_cast<double>(flow.bytes) * (m_relayed ? flow.hops : 1);
     // Messages that follow each other over idle links of the NICs' rate, store and forward.
     const Bytes each = flow.bytes / std::max(1U, flow.messages);
@@ -74,7 +86,7 @@ FluidRecorder::Add(const FlowRecord& flow, std::uint32_t job, const TaskGraph& g
 }
 
 void
-FluidRecorder::Close(RunSummary& summary)
+FluidRecorder::Close(RunSummary& summary, const std::vector<double>& linkBytes, SimTime end)
 {
     summary.flows = m_flows;
     summary.unfinished = m_unfinished;
@@ -84,9 +96,22 @@ FluidRecorder::Close(RunSummary& summary)
     summary.fctP50 = m_fcts.At(50);
     summary.fctP99 = m_fcts.At(99);
     summary.fctMax = m_fcts.Max();
+    double wire = 0;
+    std::vector<LinkCounters> links(linkBytes.size());
+    for (std::size_t id = 0; id < links.size(); ++id)
+    {
+        wire += linkBytes[id];
+        links[id].bytes = static_cast<Bytes>(linkBytes[id]);
+        links[id].busy = std::min(end, TxTime(links[id].bytes, m_fabric.topology.links[id].rate));
+    }
+    summary.wireBytes = static_cast<Bytes>(wire);
+    if (!m_options.directory.empty())
+    {
+        summary.fingerprint = WriteFabricTables(m_options, m_fabric, m_pairs, links, end);
+    }
     if (m_csv)
     {
-        summary.fingerprint = m_csv->Hash();
+        summary.fingerprint = Mix64(summary.fingerprint, m_csv->Hash());
         m_csv->Close();
     }
 }
@@ -120,13 +145,7 @@ RunFluidOnFabric(const Scenario& scenario,
     {
         recorder.Add(flow, 0, workload.graph);
     }
-    recorder.Close(summary);
-    double wire = 0;
-    for (double bytes : result.linkBytes)
-    {
-        wire += bytes;
-    }
-    summary.wireBytes = static_cast<Bytes>(wire);
+    recorder.Close(summary, result.linkBytes, result.finish);
     summary.events = result.events;
     summary.peakRssBytes = PeakRssBytes();
     summary.runSeconds = watch.Seconds();

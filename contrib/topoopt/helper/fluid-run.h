@@ -4,9 +4,11 @@
 
 #include "ns3/csv-file.h"
 #include "ns3/fabric-run.h"
+#include "topoopt/core/demand.h"
 #include "topoopt/core/flow-sim.h"
 
 #include <optional>
+#include <vector>
 
 namespace topoopt
 {
@@ -15,14 +17,20 @@ namespace topoopt
 class FluidRecorder
 {
   public:
+    /** Fabric and options must stay. */
     FluidRecorder(const Scenario& scenario, const Fabric& fabric, const RunOptions& options);
 
     /** One row of flows.csv, finished or not; @p job is its column, @p graph what the job runs. */
     void Add(const FlowRecord& flow, std::uint32_t job, const TaskGraph& graph);
-    /** Closes the table and fills in what is known of the flows. */
-    void Close(RunSummary& summary);
+    /**
+     * Closes the table, writes what the links carried in [0, @p end], and fills in what is known of the flows.
+     * @param linkBytes on the wire, by link
+     */
+    void Close(RunSummary& summary, const std::vector<double>& linkBytes, SimTime end);
 
   private:
+    const Fabric& m_fabric;
+    const RunOptions& m_options;
     ServerSpec m_servers;
     Bytes m_payload;
     bool m_relayed;
@@ -30,6 +38,7 @@ class FluidRecorder
     Percentiles m_fcts;
     std::uint64_t m_flows = 0;
     std::uint64_t m_unfinished = 0;
+    Demand m_pairs;
     Bytes m_demand = 0;
     double m_tax = 0;
     double m_maxSlowdown = 0;

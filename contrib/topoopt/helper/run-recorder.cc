@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/run-recorder.h"
 
+#include "ns3/fabric-tables.h"
 #include "ns3/failure-injector.h"
 #include "ns3/live-fabric.h"
 #include "ns3/packet-network.h"
-#include "ns3/patch-list.h"
-#include "topoopt/core/error.h"
 #include "topoopt/core/random.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
-#include <map>
-#include <nlohmann/json.hpp>
 
 namespace topoopt
 {
@@ -22,8 +16,6 @@ namespace topoopt
 namespace
 {
 
-/** A matrix has a row per node; larger fabrics go without. */
-constexpr std::uint32_t kMaxMatrixNodes = 2048;
 /** tasks.csv is for looking at, not for millions of rows. */
 constexpr std::uint64_t kMaxTaskRows = 200'000;
 
@@ -34,7 +26,8 @@ RunRecorder::RunRecorder(const Scenario& scenario,
                          const RunOptions& options,
                          std::uint64_t tasks)
     : m_fabric(fabric),
-      m_payload(scenario.engine.mtu - kHeaderBytes)
+      m_payload(scenario.engine.mtu - kHeaderBytes),
+      m_sampled(scenario.results.linkSamples)
 {
     if (options.directory.empty())
     {
@@ -59,6 +52,15 @@ RunRecorder::RunRecorder(const Scenario& scenario,
     if (m_fabric.topology.servers <= kMaxMatrixNodes)
     {
         m_demand = Demand(m_fabric.topology.servers);
+    }
+}
+
+void
+RunRecorder::Sample(PacketNetwork& network)
+{
+    if (m_sampled)
+    {
+        m_sampler = std::make_unique<LinkSampler>(m_fabric.topology.links, network);
     }
 }
 
@@ -232,169 +234,26 @@ RunRecorder::Close(const RunOptions& options,
                    SimTime end,
                    const std::vector<LinkOutage>& outages)
 {
-    const Topology& topology = m_fabric.topology;
     std::uint64_t hash = 0;
-    const auto mix = [&hash](std::optional<CsvFile>& csv) {
-        if (csv)
-        {
-            hash = Mix64(hash, csv->Hash());
-            csv->Close();
-        }
-    };
     if (!options.directory.empty())
     {
-        std::optional<CsvFile> csv;
-        csv.emplace(options.directory + "/links.csv",
-                    options.head,
-                    std::string(kLinkColumns) +
-                        (outages.empty() ? "" : ",drops_dark,drops_down,dark_ps"));
-        for (LinkId id = 0; id < links.size(); ++id)
+        hash = WriteFabricTables(options, m_fabric, m_demand, links, end, outages);
+        if (m_sampler != nullptr)
         {
-            const Link& link = topology.links[id];
-            const LinkCounters& counters = links[id];
-            const auto queue =
-                static_cast<std::uint64_t>(static_cast<unsigned __int128>(counters.maxBacklog) *
-                                           link.rate.bps / 8'000'000'000'000ULL);
-            csv->Add(id).Add(topology.names[link.src]).Add(topology.names[link.dst]);
-            csv->Add(link.rate.bps).Add(counters.bytes).Add(counters.packets);
-            csv->Add(counters.drops).Add(counters.marks).Add(counters.busy).Add(queue);
-            csv->AddDecimal(end > 0 ? static_cast<double>(counters.busy) / static_cast<double>(end)
-                                    : 0);
-            if (!outages.empty())
-            {
-                const LinkOutage& outage = outages[id];
-                csv->Add(outage.lostDark).Add(outage.lostDown);
-                csv->Add(outage.dark + (outage.state == LinkState::Up ? 0 : end - outage.since));
-            }
-            csv->EndRow();
-        }
-        mix(csv);
-        WriteMatrices(options, links, hash);
-        WriteTopology(options.directory + "/topology.json");
-        if (!m_fabric.circuits.empty())
-        {
-            hash = Mix64(hash,
-                         WritePatchList(options.directory + "/patches.csv",
-                                        options.head,
-                                        m_fabric.circuits));
+            hash =
+                Mix64(hash,
+                      m_sampler->Write(options.directory + "/link_samples.csv", options.head, end));
         }
     }
-    mix(m_flows);
-    mix(m_ops);
-    mix(m_tasks);
+    for (std::optional<CsvFile>* csv : {&m_flows, &m_ops, &m_tasks})
+    {
+        if (*csv)
+        {
+            hash = Mix64(hash, (*csv)->Hash());
+            (*csv)->Close();
+        }
+    }
     return hash;
-}
-
-void
-RunRecorder::WriteMatrices(const RunOptions& options,
-                           const std::vector<LinkCounters>& links,
-                           std::uint64_t& hash) const
-{
-    const Topology& topology = m_fabric.topology;
-    if (topology.NodeCount() > kMaxMatrixNodes)
-    {
-        return;
-    }
-    std::vector<Bytes> carried(std::size_t{topology.NodeCount()} * topology.NodeCount());
-    for (LinkId id = 0; id < links.size(); ++id)
-    {
-        const Link& link = topology.links[id];
-        carried[std::size_t{link.src} * topology.NodeCount() + link.dst] += links[id].bytes;
-    }
-    const auto write = [&](const char* name, std::uint32_t n, const std::vector<Bytes>& cells) {
-        std::string header = "from";
-        for (std::uint32_t node = 0; node < n; ++node)
-        {
-            header += "," + topology.names[node];
-        }
-        CsvFile csv(options.directory + "/" + name, options.head, header);
-        for (std::uint32_t src = 0; src < n; ++src)
-        {
-            csv.Add(topology.names[src]);
-            for (std::uint32_t dst = 0; dst < n; ++dst)
-            {
-                csv.Add(cells[std::size_t{src} * n + dst]);
-            }
-            csv.EndRow();
-        }
-        hash = Mix64(hash, csv.Hash());
-        csv.Close();
-    };
-    write("matrix_demand.csv", topology.servers, m_demand.pairs);
-    write("matrix_link.csv", topology.NodeCount(), carried);
-}
-
-void
-RunRecorder::WriteTopology(const std::string& file) const
-{
-    const Topology& topology = m_fabric.topology;
-    std::map<std::pair<NodeId, NodeId>, std::uint32_t> ringOf;
-    // Rings over each connected part: the shards of a cluster are not connected to each other.
-    std::vector<bool> known(topology.servers);
-    std::uint32_t firstRing = 0;
-    for (ServerId first = 0; first < topology.servers && m_fabric.rings; ++first)
-    {
-        if (known[first])
-        {
-            continue;
-        }
-        std::vector<ServerId> part;
-        const std::vector<std::uint32_t> distances = topology.DistancesTo(first);
-        for (ServerId s = first; s < topology.servers; ++s)
-        {
-            if (distances[s] != kNoId)
-            {
-                known[s] = true;
-                part.push_back(s);
-            }
-        }
-        if (part.size() < 2)
-        {
-            continue;
-        }
-        const std::vector<Ring> rings = RingsOf(m_fabric, part);
-        for (std::uint32_t r = 0; r < rings.size(); ++r)
-        {
-            const std::vector<std::uint32_t>& order = rings[r].order;
-            for (std::size_t k = 0; k < order.size(); ++k)
-            {
-                ringOf.try_emplace({part[order[k]], part[order[(k + 1) % order.size()]]},
-                                   firstRing + r);
-            }
-        }
-        firstRing += static_cast<std::uint32_t>(rings.size());
-    }
-    nlohmann::ordered_json json;
-    json["servers"] = topology.servers;
-    for (NodeId node = 0; node < topology.NodeCount(); ++node)
-    {
-        json["nodes"].push_back({{"name", topology.names[node]},
-                                 {"kind", topology.IsServer(node) ? "server" : "switch"}});
-    }
-    json["links"] = nlohmann::ordered_json::array();
-    for (LinkId id = 0; id < topology.links.size(); ++id)
-    {
-        const Link& link = topology.links[id];
-        const auto ring = ringOf.find({link.src, link.dst});
-        const bool direct = topology.IsServer(link.src) && topology.IsServer(link.dst);
-        nlohmann::ordered_json entry{{"id", id},
-                                     {"src", link.src},
-                                     {"dst", link.dst},
-                                     {"rate_bps", link.rate.bps},
-                                     {"ring", nullptr},
-                                     {"mp", direct && ring == ringOf.end()}};
-        if (ring != ringOf.end())
-        {
-            entry["ring"] = ring->second;
-        }
-        json["links"].push_back(std::move(entry));
-    }
-    std::ofstream out(file);
-    out << json.dump() << "\n";
-    if (!out.flush())
-    {
-        throw SpecError(file, std::string("cannot be written: ") + std::strerror(errno));
-    }
 }
 
 } // namespace topoopt

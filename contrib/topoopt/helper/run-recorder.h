@@ -5,9 +5,11 @@
 #include "ns3/csv-file.h"
 #include "ns3/executor.h"
 #include "ns3/fabric-run.h"
+#include "ns3/link-sampler.h"
 #include "ns3/packet-network.h"
 #include "topoopt/core/demand.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,6 +51,9 @@ class RunRecorder final : public ExecutionObserver
         m_failures = failures;
     }
 
+    /** Utilisation over time too, if the scenario asks for it; before the network starts. */
+    void Sample(PacketNetwork& network);
+
     void MessageFinished(const MessageRecord& record, const MessageContext& context) override;
     /** One row of flows.csv, finished or not. */
     void Row(const MessageRecord& record, const MessageContext& context);
@@ -71,12 +76,6 @@ class RunRecorder final : public ExecutionObserver
     Percentiles fcts;
 
   private:
-    void WriteMatrices(const RunOptions& options,
-                       const std::vector<LinkCounters>& links,
-                       std::uint64_t& hash) const;
-    /** Nodes, links and which ring each link serves, for drawings. */
-    void WriteTopology(const std::string& file) const;
-
     const Fabric& m_fabric;
     const LiveFabric* m_live = nullptr;
     FailureInjector* m_failures = nullptr;
@@ -86,6 +85,8 @@ class RunRecorder final : public ExecutionObserver
     std::optional<CsvFile> m_flows;
     std::optional<CsvFile> m_ops;
     std::optional<CsvFile> m_tasks;
+    bool m_sampled; ///< the scenario asks for link_samples.csv
+    std::unique_ptr<LinkSampler> m_sampler;
     Demand m_demand;
 };
 

@@ -191,6 +191,10 @@ PacketNetwork::GetTypeId()
                             "A packet finds a full buffer or no light.",
                             ns3::MakeTraceSourceAccessor(&PacketNetwork::m_dropTrace),
                             "topoopt::PacketNetwork::PacketTrace")
+            .AddTraceSource("Cut",
+                            "A link loses its light: what it was sending, or was to send later.",
+                            ns3::MakeTraceSourceAccessor(&PacketNetwork::m_cutTrace),
+                            "topoopt::PacketNetwork::CutTrace")
             .AddTraceSource("MessageStart",
                             "A message is handed to the transport.",
                             ns3::MakeTraceSourceAccessor(&PacketNetwork::m_startTrace),
@@ -1679,6 +1683,15 @@ PacketNetwork::LoseTraffic(LinkId link)
             const SimTime lastEnds =
                 first + (SimTime{train->advanced} + sent - 1) * train->gap + transmission;
             port.counters.busy -= std::max<SimTime>(0, lastEnds - m_now);
+            if (lastEnds > m_now)
+            {
+                m_cutTrace(link, m_now, lastEnds);
+            }
+        }
+        for (std::uint32_t k = sent; k < lost && !m_cutTrace.IsEmpty(); ++k)
+        {
+            const SimTime start = first + (SimTime{train->advanced} + k) * train->gap;
+            m_cutTrace(link, start, start + transmission);
         }
         m_droppedWireHops += Bytes{sent} * train->wire * (train->hop + 1u) +
                              Bytes{unsent} * train->wire * train->hop;

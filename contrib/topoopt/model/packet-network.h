@@ -191,6 +191,8 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
 
     /** Signature of the trace sources Transmit and Drop: link, message, bytes on the wire, start of transmission. */
     typedef void (*PacketTrace)(LinkId link, std::uint64_t message, Bytes wire, SimTime start);
+    /** Signature of the trace source Cut: link, and the time in which it was to send something that it does not send. */
+    typedef void (*CutTrace)(LinkId link, SimTime from, SimTime until);
     /** Signature of the trace sources MessageStart and MessageEnd. */
     typedef void (*MessageTrace)(const MessageRecord& record);
 
@@ -322,6 +324,7 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     std::vector<std::string> m_violations;
     ns3::TracedCallback<LinkId, std::uint64_t, Bytes, SimTime> m_transmitTrace;
     ns3::TracedCallback<LinkId, std::uint64_t, Bytes, SimTime> m_dropTrace;
+    ns3::TracedCallback<LinkId, SimTime, SimTime> m_cutTrace;
     ns3::TracedCallback<const MessageRecord&> m_startTrace;
     ns3::TracedCallback<const MessageRecord&> m_endTrace;
 };

@@ -24,9 +24,11 @@ constexpr Bytes kMostChunks = Bytes{1} << 24;
  *
  * A channel is a tree, whose part of the payload is cut into chunks that follow each other. In step s a member waits for
  * its children's sums of chunk s and for its parent's result of chunk s - w; then it passes its own sum up and
- * that result down. A leaf thus has at most w chunks under way that it has no result of. w is 2 d + 2 at depth d,
- * which covers the way to the root and back, so that links do not run dry; and a child's is larger than
- * its parent's, so that neither waits for a chunk that the other one holds back.
+ * that result down. A leaf thus has at most w chunks under way that it has no result of. w is 4 d + 4 at depth d.
+ * A link carries four messages for each chunk (two of either half), so that the way of a chunk to the root and back, 2 d links
+ * at each of which it may meet the other three, takes as long as half of them keep the link busy; the other half makes up for
+ * latency and for uneven arrivals. And a child's w is larger than its parent's, so that neither waits for a chunk that the
+ * other one holds back.
  */
 class DoubleBinaryTree final : public CollectiveProgram
 {
@@ -92,7 +94,7 @@ class DoubleBinaryTree final : public CollectiveProgram
     /** How many chunks a member at this depth sends up before it must have a result. */
     static std::uint32_t Window(std::uint32_t depth)
     {
-        return depth == 0 ? 0 : 2 * depth + 2;
+        return depth == 0 ? 0 : 4 * depth + 4;
     }
 
     [[nodiscard]] std::uint32_t Depth(std::uint32_t place) const

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "topoopt/core/collectives.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace topoopt::collectives
 {
 
@@ -18,6 +21,12 @@ namespace
  *
  * Bytes are exact for every n. The even one of a pair keeps its own part at home: it sends all but that part of
  * its input to a ReduceScatter and is sent all but that part by an AllGather.
+ *
+ * Nodes that stand for no pair have nothing to wait for at first. Lest they send to a node that is still being given its
+ * partner's data, where both would share a link and hold up everybody, nodes announce themselves when there are pairs:
+ * two that exchange more than one burst first tell each other, with a message of 0 bytes, that they have come to this round
+ * (as rendezvous protocols of MPI libraries do). Smaller messages are sent at once. Where ranges differ in size, the node that
+ * sends the larger one must not go on before the other has it, either: they tell each other that, too.
  *
  * An AllReduce may give any node any range, so its nodes are numbered by reversed bits: the largest
  * messages go to the neighbour in group order, which is often the nearest.
@@ -51,6 +60,27 @@ class HalvingDoubling final : public CollectiveProgram
             }
             m_edges.push_back(m_edges.back() + range);
         }
+        if (m_folded > 0)
+        {
+            m_stages.push_back({Stage::FoldIn, 0});
+        }
+        for (std::uint32_t round = 0; round < Exchanges(); ++round)
+        {
+            if (m_folded > 0 && Largest(Bit(round)) > kBurst)
+            {
+                m_stages.push_back({Stage::Announce, round});
+            }
+            m_stages.push_back({Stage::Exchange, round});
+            if (m_folded > 0 && Largest(Bit(round)) > kBurst &&
+                m_call.kind != CollectiveKind::AllReduce)
+            {
+                m_stages.push_back({Stage::Confirm, round});
+            }
+        }
+        if (m_folded > 0)
+        {
+            m_stages.push_back({Stage::FoldOut, 0});
+        }
     }
 
     std::uint32_t Channels() const override
@@ -60,7 +90,7 @@ class HalvingDoubling final : public CollectiveProgram
 
     std::uint32_t Steps(std::uint32_t, std::uint32_t) const override
     {
-        return Exchanges() + (m_folded > 0 ? 2 : 0);
+        return static_cast<std::uint32_t>(m_stages.size());
     }
 
     std::uint32_t Step(std::uint32_t,
@@ -69,46 +99,77 @@ class HalvingDoubling final : public CollectiveProgram
                        std::vector<CollectiveSend>& sends) const override
     {
         sends.clear();
+        const auto [stage, round] = m_stages[step];
         const bool inPair = member < 2 * m_folded;
         const bool away = inPair && member % 2 == 0;
-        std::uint32_t round = step;
-        if (m_folded > 0)
+        if (stage == Stage::FoldIn || stage == Stage::FoldOut)
         {
-            const bool first = step == 0;
-            if (first || step == Exchanges() + 1)
+            const bool in = stage == Stage::FoldIn;
+            if (inPair && away == in)
             {
-                if (inPair && away == first)
-                {
-                    sends.push_back({away ? member + 1 : member - 1,
-                                     step,
-                                     FoldBytes(away ? member : member - 1, first),
-                                     nullptr});
-                }
-                return inPair && away != first ? 1 : 0;
+                sends.push_back({away ? member + 1 : member - 1,
+                                 step,
+                                 FoldBytes(away ? member : member - 1, in),
+                                 nullptr});
             }
-            round = step - 1;
+            return inPair && away != in ? 1 : 0;
         }
         if (away)
         {
             return 0;
         }
         const std::uint32_t node = NodeOf(member);
-        const bool halving = m_call.kind == CollectiveKind::ReduceScatter ||
-                             (m_call.kind == CollectiveKind::AllReduce && round < m_rounds);
-        const std::uint32_t bit =
-            halving ? m_rounds - 1 - round
-                    : (m_call.kind == CollectiveKind::AllReduce ? round - m_rounds : round);
+        const std::uint32_t bit = Bit(round);
         const std::uint32_t peer = node ^ (std::uint32_t{1} << bit);
         // Halving sends the peer's side of the common range, doubling its own.
-        const std::uint32_t side = ((halving ? peer : node) >> bit) << bit;
-        sends.push_back({MemberOf(peer),
-                         step,
-                         m_edges[side + (std::size_t{1} << bit)] - m_edges[side],
-                         nullptr});
+        const std::uint32_t side = ((Halves(round) ? peer : node) >> bit) << bit;
+        sends.push_back(
+            {MemberOf(peer), step, stage == Stage::Exchange ? RangeBytes(side, bit) : 0, nullptr});
         return 1;
     }
 
   private:
+    /** What members do in a step. */
+    enum class Stage : std::uint8_t
+    {
+        FoldIn,   ///< one of a pair hands its data to the other
+        Announce, ///< "I have come to this round"
+        Exchange,
+        Confirm, ///< "I have all of it"
+        FoldOut  ///< and is given the result
+    };
+
+    [[nodiscard]] bool Halves(std::uint32_t round) const
+    {
+        return m_call.kind == CollectiveKind::ReduceScatter ||
+               (m_call.kind == CollectiveKind::AllReduce && round < m_rounds);
+    }
+
+    /** The bit in which a node and its peer of a round differ. */
+    [[nodiscard]] std::uint32_t Bit(std::uint32_t round) const
+    {
+        return Halves(round)                              ? m_rounds - 1 - round
+               : m_call.kind == CollectiveKind::AllReduce ? round - m_rounds
+                                                          : round;
+    }
+
+    /** Bytes of the 2^@p bit nodes from @p first. */
+    [[nodiscard]] Bytes RangeBytes(std::uint32_t first, std::uint32_t bit) const
+    {
+        return m_edges[first + (std::size_t{1} << bit)] - m_edges[first];
+    }
+
+    /** The most that two nodes exchange whose numbers differ in @p bit. */
+    [[nodiscard]] Bytes Largest(std::uint32_t bit) const
+    {
+        Bytes largest = 0;
+        for (std::uint32_t first = 0; first < m_nodes; first += std::uint32_t{1} << bit)
+        {
+            largest = std::max(largest, RangeBytes(first, bit));
+        }
+        return largest;
+    }
+
     [[nodiscard]] std::uint32_t Exchanges() const
     {
         return m_call.kind == CollectiveKind::AllReduce ? 2 * m_rounds : m_rounds;
@@ -123,14 +184,14 @@ class HalvingDoubling final : public CollectiveProgram
     }
 
     /** What the even member @p away of a pair sends in the first round, or is sent in the last. */
-    [[nodiscard]] Bytes FoldBytes(std::uint32_t away, bool first) const
+    [[nodiscard]] Bytes FoldBytes(std::uint32_t away, bool in) const
     {
         switch (m_call.kind)
         {
         case CollectiveKind::ReduceScatter:
-            return first ? m_call.bytes - Own(away) : Own(away);
+            return in ? m_call.bytes - Own(away) : Own(away);
         case CollectiveKind::AllGather:
-            return first ? m_call.bytes : m_call.bytes * (m_size - 1);
+            return in ? m_call.bytes : m_call.bytes * (m_size - 1);
         default:
             return m_call.bytes;
         }
@@ -165,6 +226,7 @@ class HalvingDoubling final : public CollectiveProgram
     std::uint32_t m_nodes = 1;  ///< p
     std::uint32_t m_folded = 0; ///< r
     std::vector<Bytes> m_edges;
+    std::vector<std::pair<Stage, std::uint32_t>> m_stages; ///< of each step: what, and the round
 };
 
 } // namespace

@@ -88,6 +88,11 @@ Input::Input(const TraceFile& file)
         {
             throw SpecError(m_name, "found a directory, expected a file");
         }
+        if (!std::filesystem::is_regular_file(status))
+        {
+            // Its content is looked at more than once, which a pipe does not allow.
+            throw SpecError(m_name, "found a pipe or device, expected a regular file");
+        }
         m_file = std::fopen(m_name.c_str(), "rb");
         if (m_file == nullptr)
         {

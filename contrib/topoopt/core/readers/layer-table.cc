@@ -97,6 +97,16 @@ class LayerTable
         {
             m_set.Warn("lines behind the declared layers are left out");
         }
+        // Per layer: computation and communication of three phases, and an update.
+        constexpr std::uint64_t kMostOperations = 100'000'000;
+        if (count * 7 > kMostOperations / m_ranks)
+        {
+            throw SpecError(m_words.File(),
+                            "found " + std::to_string(count) + " layers on " +
+                                std::to_string(m_ranks) + " ranks, expected at most " +
+                                std::to_string(kMostOperations) +
+                                " operations (7 per layer and rank)");
+        }
         m_set.facts["layers"] = static_cast<std::int64_t>(count);
         Write();
     }

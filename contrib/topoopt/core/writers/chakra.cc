@@ -116,6 +116,8 @@ class ChakraWriter
     WrittenTrace Write()
     {
         NumberNodes();
+        NumberGroups();
+        AddCommonLosses(m_graph, true, m_losses);
         m_before = Predecessors(m_graph);
         m_files.resize(m_graph.ranks);
         for (std::string& file : m_files)
@@ -176,6 +178,18 @@ class ChakraWriter
                 m_losses.Add("node numbers of the source (not unique in a rank)");
             }
         }
+    }
+
+    /** ASTRA-sim takes names of groups as numbers from 1. */
+    void NumberGroups()
+    {
+        m_group = GroupNumbers(m_graph, m_losses);
+        std::uint32_t free = 1;
+        while (std::find(m_group.begin(), m_group.end(), free) != m_group.end())
+        {
+            ++free;
+        }
+        std::replace(m_group.begin(), m_group.end(), 0U, free);
     }
 
     /** Tags of messages that the writer makes itself stay clear of the graph's. */
@@ -343,7 +357,7 @@ class ChakraWriter
         node.Attribute("is_cpu_op", kBool, 0);
         node.Attribute("comm_type", kInt64, CommType(call.kind));
         node.Attribute("comm_size", kInt64, bytes);
-        node.TextAttribute("pg_name", std::to_string(call.group + 1));
+        node.TextAttribute("pg_name", std::to_string(m_group[call.group]));
         const bool rooted =
             call.kind == CollectiveKind::Broadcast || call.kind == CollectiveKind::Reduce ||
             call.kind == CollectiveKind::Gather || call.kind == CollectiveKind::Scatter;
@@ -404,7 +418,7 @@ class ChakraWriter
         std::string json = "{";
         for (std::size_t g = 0; g < m_graph.groups.size(); ++g)
         {
-            json += (g == 0 ? "\"" : ", \"") + std::to_string(g + 1) + "\": [";
+            json += (g == 0 ? "\"" : ", \"") + std::to_string(m_group[g]) + "\": [";
             const auto& members = m_graph.groups[g].members;
             for (std::size_t m = 0; m < members.size(); ++m)
             {
@@ -420,7 +434,8 @@ class ChakraWriter
     Losses m_losses;
     std::vector<std::string> m_files;
     std::vector<std::uint64_t> m_id;
-    std::vector<std::uint64_t> m_next; ///< free node number of each rank
+    std::vector<std::uint64_t> m_next;  ///< free node number of each rank
+    std::vector<std::uint32_t> m_group; ///< number of each group
     std::vector<std::vector<TaskId>> m_before;
     /** (task, rank) -> nodes that stand for its end on that rank, if they are not the task's own. */
     std::map<std::pair<TaskId, RankId>, std::vector<std::uint64_t>> m_ends;

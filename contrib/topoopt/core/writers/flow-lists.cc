@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "topoopt/core/readers/readers.h"
 #include "topoopt/core/trace.h"
 #include "topoopt/core/writers/writers.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
+#include <set>
 
 namespace topoopt
 {
@@ -20,6 +23,63 @@ Predecessors(const TaskGraph& graph)
         }
     }
     return before;
+}
+
+std::vector<std::uint32_t>
+GroupNumbers(const TaskGraph& graph, Losses& losses)
+{
+    const std::size_t count = graph.groups.size();
+    std::vector<std::uint32_t> numbers(count);
+    std::size_t whole = count; // the group that needs no name
+    std::set<std::uint32_t> used{0};
+    bool keep = true;
+    for (std::size_t g = 0; g < count; ++g)
+    {
+        const CommGroup& group = graph.groups[g];
+        const std::string& name = group.name;
+        bool all = group.members.size() == graph.ranks;
+        for (std::size_t m = 0; all && m < graph.ranks; ++m)
+        {
+            all = group.members[m] == m;
+        }
+        if (all && whole == count && (name.empty() || name == "0" || name == "world"))
+        {
+            whole = g;
+            continue;
+        }
+        std::uint32_t number = 0;
+        const auto end = std::from_chars(name.data(), name.data() + name.size(), number);
+        keep = keep && end.ec == std::errc() && std::to_string(number) == name &&
+               number <= INT32_MAX && used.insert(number).second;
+        numbers[g] = number;
+    }
+    std::uint32_t next = 0;
+    for (std::size_t g = 0; g < count && !keep; ++g)
+    {
+        numbers[g] = g == whole ? 0 : ++next;
+        losses.Add("names of groups",
+                   g != whole && graph.groups[g].name != std::to_string(numbers[g]) ? 1 : 0);
+    }
+    return numbers;
+}
+
+void
+AddCommonLosses(const TaskGraph& graph, bool names, Losses& losses)
+{
+    losses.Add("ends of iterations",
+               graph.iterationEnds.size() > 1 ? graph.iterationEnds.size() : 0);
+    for (const Task& task : graph.tasks)
+    {
+        // A Transfer comes from a flow list, which has no names.
+        const bool message = task.kind == TaskKind::Send || task.kind == TaskKind::Recv ||
+                             task.kind == TaskKind::Collective;
+        CommName plain;
+        losses.Add("names of operations",
+                   !names && message && task.name != kNoId && !graph.names[task.name].empty() &&
+                           !ParseCommName(graph.names[task.name], plain)
+                       ? 1
+                       : 0);
+    }
 }
 
 namespace
@@ -117,6 +177,7 @@ SecondsText(SimTime time)
 std::vector<FlatMessage>
 Flatten(const TaskGraph& graph, bool dependencies, Losses& losses)
 {
+    AddCommonLosses(graph, false, losses);
     std::vector<FlatMessage> messages;
     std::vector<std::vector<std::uint32_t>> own(graph.tasks.size());
     std::vector<std::uint32_t> ofTransfer(graph.transfers.size(), kNoId);

@@ -43,7 +43,8 @@ class ParamWriter
 
     WrittenTrace Write()
     {
-        NumberGroups();
+        m_number = GroupNumbers(m_graph, m_losses);
+        AddCommonLosses(m_graph, false, m_losses);
         std::vector<std::vector<TaskId>> order(m_graph.ranks);
         for (const TaskId task : GlobalOrder())
         {
@@ -70,26 +71,6 @@ class ParamWriter
     }
 
   private:
-    /** Number 0 means all ranks. */
-    void NumberGroups()
-    {
-        m_number.assign(m_graph.groups.size(), 0);
-        std::uint32_t next = 1;
-        bool zero = false;
-        for (std::size_t g = 0; g < m_graph.groups.size(); ++g)
-        {
-            bool world = m_graph.groups[g].members.size() == m_graph.ranks;
-            for (std::size_t m = 0; world && m < m_graph.ranks; ++m)
-            {
-                world = m_graph.groups[g].members[m] == m;
-            }
-            m_number[g] = world && !zero ? 0 : next++;
-            zero = zero || world;
-            m_losses.Add("names of groups",
-                         m_graph.groups[g].name != std::to_string(m_number[g]) ? 1 : 0);
-        }
-    }
-
     /**
      * An order of all tasks in which every rank can issue its own: dependencies, receives after their sends, members of
      * a collective together; otherwise by number.
@@ -386,7 +367,7 @@ class ParamWriter
         m_waited; ///< by task: 1 = asynchronous and not waited for yet, 2 = waited for
     std::vector<std::uint32_t> m_request; ///< by task: its request number
     std::uint32_t m_requests = 0;         ///< so far in this rank
-    std::vector<std::uint32_t> m_number;
+    std::vector<std::uint32_t> m_number;  ///< of each group; 0 means all ranks
     std::vector<Json> m_steps;
     Losses m_losses;
     bool m_timed = false;

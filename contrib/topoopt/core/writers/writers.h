@@ -41,6 +41,16 @@ class Losses
 /** Predecessors of every task, ascending. */
 [[nodiscard]] std::vector<std::vector<TaskId>> Predecessors(const TaskGraph& graph);
 
+/**
+ * A number for each group, for formats that number them. Names that are numbers are kept if each is there once; the group of all
+ * ranks that has no name of its own ("", "0", "world") is number 0.
+ * @param losses counts the names that are given up
+ */
+[[nodiscard]] std::vector<std::uint32_t> GroupNumbers(const TaskGraph& graph, Losses& losses);
+
+/** Counts what no target holds (ends of iterations), and, unless @p names, names that are more than the kind of operation. */
+void AddCommonLosses(const TaskGraph& graph, bool names, Losses& losses);
+
 /** A message of the flow formats. */
 struct FlatMessage
 {
