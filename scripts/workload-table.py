@@ -28,13 +28,19 @@ stop: 1000s
 """
 SIX = ["dlrm", "candle", "bert", "ncf", "resnet50", "vgg16"]
 LANGUAGE = ["gpt3", "llama3-70b", "mixtral"]
-# Language models start from what their files suggest, as data parallelism alone does not fit; at 128 servers they have fewer
-# layers than their originals (96, 80, 32), so that a run on packets takes minutes and not an hour.
+# Language models start from what their files suggest, as data parallelism alone does not fit. Some models are cut, so that a
+# run on packets takes minutes and not an hour. Language models have fewer layers than their originals (96, 80, 32), and at
+# 128 servers sequences of an eighth of their tokens (a sixteenth for gpt3 and llama3-70b), as one sequence per GPU is the
+# smallest batch. CANDLE at 128 servers is the one of 16 servers, a quarter as wide, with a sixteenth of bytes and compute.
 CUTS = {
-    ("gpt3", 128): {"layers": 24},
-    ("llama3-70b", 128): {"layers": 20},
-    ("mixtral", 128): {"layers": 8},
+    ("candle", 128): {"configuration": "shared-16"},
+    ("mixtral", 16): {"layers": 8},
+    ("gpt3", 128): {"layers": 16, "sequence": 128},
+    ("llama3-70b", 128): {"layers": 8, "sequence": 512},
+    ("mixtral", 128): {"layers": 8, "sequence": 512},
 }
+# Each proposal of a language model is a run of the fluid simulator with 1024 GPUs.
+LANGUAGE_BUDGET = {128: 8}
 RESULT = re.compile(r"^result: \{(.*)\}$", re.MULTILINE)
 
 
@@ -48,7 +54,8 @@ class Job:
         self.nics = nics
         self.name = f"{model}-{servers}-d{nics}"
         self.cut = CUTS.get((model, servers), {})
-        self.label = model + "".join(f" ({value} {key})" for key, value in self.cut.items())
+        cuts = [value if key == "configuration" else f"{key} {value}" for key, value in self.cut.items()]
+        self.label = model + (f" ({', '.join(cuts)})" if cuts else "")
         self.directory = os.path.join(arguments.output, self.name)
         self.language = model in LANGUAGE
 
@@ -86,6 +93,8 @@ class Job:
             if self.arguments.print:
                 return None
             budget = {"budget": self.arguments.budget}
+            if self.language:
+                budget["budget"] = min(budget["budget"], LANGUAGE_BUDGET.get(self.servers, self.arguments.budget))
             made = self.scenario(kind, {**strategy, **budget}, fabrics)
             call([self.arguments.topoopt, "plan", made, "-o", path + ".part"], path + ".log")
             os.rename(path + ".part", path)
@@ -241,7 +250,7 @@ def switches(jobs):
             continue
         t = times["topoopt"]
         rows.append(
-            [job.model, str(job.nics), f"{times['moved']:.1f}", f"{times['tax']:.2f}"]
+            [job.label, str(job.nics), f"{times['moved']:.1f}", f"{times['tax']:.2f}"]
             + [f"{times[key]:.2f}" for key in ("compute", "topoopt", "fat-tree", "ideal-switch")]
             + [f"{times['fat-tree'] / t:.2f}", f"{times['ideal-switch'] / t:.2f}"]
         )

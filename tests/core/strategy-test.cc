@@ -312,6 +312,53 @@ TEST(TaskGraphOfModel, TensorGroupsAcrossServersAllReduceActivations)
     EXPECT_EQ(over8, model.DenseBytes() + 4U * (768U + 1U));
 }
 
+TEST(TaskGraphOfModel, TensorGroupsOfAServerComputeTogether)
+{
+    const Model model = Load("gpt3", "shared-16");
+    HybridOptions options;
+    options.tensor = 4;
+    options.pipeline = 4;
+    options.microBatches = 16;
+    const ComputeTimes times(model, kRoots);
+    const std::uint32_t ranks = 16 * 8;
+    const Strategy strategy = Hybrid(model, ranks, options, times, "test");
+    const TaskGraph graph = BuildIteration(model, strategy, 16, 8, 1, Options(false));
+    std::vector<std::uint32_t> starts(graph.tasks.size()); // joins that let a task begin
+    std::size_t joins = 0;
+    for (TaskId id = 0; id < graph.tasks.size(); ++id)
+    {
+        if (graph.tasks[id].kind != TaskKind::Join)
+        {
+            continue;
+        }
+        ++joins;
+        std::vector<RankId> members;
+        for (const TaskId* s = graph.SuccessorsBegin(id); s != graph.SuccessorsEnd(id); ++s)
+        {
+            EXPECT_EQ(graph.tasks[*s].kind, TaskKind::Compute);
+            EXPECT_EQ(graph.tasks[*s].name, graph.tasks[id].name);
+            members.push_back(graph.tasks[*s].rank);
+            ++starts[*s];
+        }
+        ASSERT_EQ(members.size(), 4U);
+        std::sort(members.begin(), members.end());
+        EXPECT_EQ(members[0] % 4, 0U);
+        EXPECT_EQ(members[3], members[0] + 3);
+    }
+    std::size_t passes = 0;
+    for (TaskId id = 0; id < graph.tasks.size(); ++id)
+    {
+        const bool step = graph.names[graph.tasks[id].name] == "optimizer";
+        if (graph.tasks[id].kind == TaskKind::Compute && !step)
+        {
+            ++passes;
+            EXPECT_EQ(starts[id], 1U);
+        }
+    }
+    EXPECT_GT(passes, 0U);
+    EXPECT_EQ(passes, 4 * joins);
+}
+
 TEST(TaskGraphOfModel, PipelineKeepsOneForwardOneBackward)
 {
     const Model model = Load("bert", "shared-16");

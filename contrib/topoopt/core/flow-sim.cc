@@ -80,7 +80,6 @@ class FlowSimulation::Engine
     {
         Compute,
         Task,
-        FlowDrained,
         FlowDelivered,
         Solve
     };
@@ -91,7 +90,7 @@ class FlowSimulation::Engine
         EventKind kind;
         std::uint32_t job;
         std::uint32_t id;
-        std::uint32_t version;
+        bool begins; ///< of a task: it may begin; else it ends
 
         bool operator<(const Event& other) const // the queue wants the largest on top
         {
@@ -105,6 +104,126 @@ class FlowSimulation::Engine
             }
             return job != other.job ? job > other.job : id > other.id;
         }
+    };
+
+    /**
+ * When flows will have drained, the earliest first, ties by job and number of the flow. A flow has one place whose time can
+ * change: every start and end of a flow moves the times of all that share its links.
+ */
+    class DrainQueue
+    {
+      public:
+        struct Drain
+        {
+            SimTime time = 0;
+            std::uint32_t job = 0;
+            std::uint32_t flow = 0;
+
+            bool operator<(const Drain& other) const
+            {
+                if (time != other.time)
+                {
+                    return time < other.time;
+                }
+                return job != other.job ? job < other.job : flow < other.flow;
+            }
+        };
+
+        [[nodiscard]] bool Empty() const
+        {
+            return m_heap.empty();
+        }
+
+        [[nodiscard]] const Drain& Top() const
+        {
+            return m_heap.front();
+        }
+
+        /** To be followed by Restore(). @param changes  that are coming: many are cheaper together */
+        void BeginChanges(std::size_t changes)
+        {
+            m_together = changes > m_heap.size() / 8;
+        }
+
+        void Set(const Drain& drain)
+        {
+            if (drain.flow >= m_at.size())
+            {
+                m_at.resize(std::size_t{drain.flow} + 1, kNoId);
+            }
+            std::uint32_t at = m_at[drain.flow];
+            if (at == kNoId)
+            {
+                at = static_cast<std::uint32_t>(m_heap.size());
+                m_heap.push_back(drain);
+                m_at[drain.flow] = at;
+            }
+            m_heap[at] = drain;
+            if (!m_together)
+            {
+                Place(at);
+            }
+        }
+
+        void Restore()
+        {
+            for (std::size_t at = m_heap.size() / 2; m_together && at-- > 0;)
+            {
+                Down(static_cast<std::uint32_t>(at));
+            }
+            m_together = false;
+        }
+
+        void Pop()
+        {
+            m_at[m_heap.front().flow] = kNoId;
+            const Drain last = m_heap.back();
+            m_heap.pop_back();
+            if (!m_heap.empty())
+            {
+                m_heap.front() = last;
+                m_at[last.flow] = 0;
+                Down(0);
+            }
+        }
+
+      private:
+        void Place(std::uint32_t at)
+        {
+            const Drain drain = m_heap[at];
+            while (at > 0 && drain < m_heap[(at - 1) / 2])
+            {
+                m_heap[at] = m_heap[(at - 1) / 2];
+                m_at[m_heap[at].flow] = at;
+                at = (at - 1) / 2;
+            }
+            m_heap[at] = drain;
+            m_at[drain.flow] = at;
+            Down(at);
+        }
+
+        void Down(std::uint32_t at)
+        {
+            const Drain drain = m_heap[at];
+            for (std::size_t child = 2 * std::size_t{at} + 1; child < m_heap.size();
+                 child = 2 * std::size_t{at} + 1)
+            {
+                child += child + 1 < m_heap.size() && m_heap[child + 1] < m_heap[child] ? 1 : 0;
+                if (!(m_heap[child] < drain))
+                {
+                    break;
+                }
+                m_heap[at] = m_heap[child];
+                m_at[m_heap[at].flow] = at;
+                at = static_cast<std::uint32_t>(child);
+            }
+            m_heap[at] = drain;
+            m_at[drain.flow] = at;
+        }
+
+        std::vector<Drain> m_heap;
+        std::vector<std::uint32_t> m_at; ///< by flow; kNoId = none
+        bool m_together = false;
     };
 
     struct RankState
@@ -123,7 +242,6 @@ class FlowSimulation::Engine
         double rate = 0;     ///< bytes per ps
         SimTime since = 0;   ///< when `left` was true
         SimTime latency = 0; ///< after the last byte has left
-        std::uint32_t version = 0;
         // What it is for.
         std::uint32_t job = 0;
         std::uint32_t transfer = kNoId;
@@ -224,22 +342,31 @@ class FlowSimulation::Engine
 
     std::vector<std::uint32_t> Run(SimTime until)
     {
-        while (m_ended.empty() && !m_events.empty() && m_events.top().time <= until)
+        while (m_ended.empty() && NextTime() <= until && !NothingLeft())
         {
             if (m_options.interrupt != nullptr && m_options.interrupt->load())
             {
                 return {};
             }
-            const SimTime time = m_events.top().time;
+            const SimTime time = NextTime();
             m_now = time;
             bool solve = false;
             // Everything that happens now, then new rates once.
-            while (!m_events.empty() && m_events.top().time == time)
+            while (!NothingLeft() && NextTime() == time)
             {
-                const Event event = m_events.top();
-                m_events.pop();
                 ++m_eventCount;
-                Handle(event, solve);
+                if (DrainsNext())
+                {
+                    const std::uint32_t flow = m_drains.Top().flow;
+                    m_drains.Pop();
+                    Drained(flow);
+                }
+                else
+                {
+                    const Event event = m_events.top();
+                    m_events.pop();
+                    Handle(event, solve);
+                }
                 EndIterations();
                 StartCompute();
             }
@@ -263,7 +390,7 @@ class FlowSimulation::Engine
 
     [[nodiscard]] bool Idle() const
     {
-        return m_events.empty() && m_ended.empty();
+        return NothingLeft() && m_ended.empty();
     }
 
     /** A job; its arrays are gone once it is over. */
@@ -350,6 +477,30 @@ class FlowSimulation::Engine
         return static_cast<double>(m_fabric.topology.links[link].rate.bps) / 8e12;
     }
 
+    [[nodiscard]] bool NothingLeft() const
+    {
+        return m_events.empty() && m_drains.Empty();
+    }
+
+    /** Of the next event; kNever if nothing is left. */
+    [[nodiscard]] SimTime NextTime() const
+    {
+        const SimTime event = m_events.empty() ? kNever : m_events.top().time;
+        return m_drains.Empty() ? event : std::min(event, m_drains.Top().time);
+    }
+
+    /** Whether a flow drains before any other event; tasks come first. */
+    [[nodiscard]] bool DrainsNext() const
+    {
+        if (m_drains.Empty() || m_events.empty())
+        {
+            return m_events.empty();
+        }
+        const Event& event = m_events.top();
+        const SimTime time = m_drains.Top().time;
+        return time != event.time ? time < event.time : event.kind > EventKind::Task;
+    }
+
     // ---- tasks
 
     void BeginIteration(Job& job)
@@ -411,19 +562,13 @@ class FlowSimulation::Engine
             break;
         }
         case EventKind::Task:
-            if (event.version == 1)
+            if (event.begins)
             {
                 Execute(*m_jobs[event.job], event.id);
             }
             else
             {
                 End(*m_jobs[event.job], event.id);
-            }
-            break;
-        case EventKind::FlowDrained:
-            if (m_flows[event.id].version == event.version)
-            {
-                Drained(event.id);
             }
             break;
         case EventKind::FlowDelivered:
@@ -443,7 +588,7 @@ class FlowSimulation::Engine
             task.notBefore == 0 ? m_now : std::max(m_now, job.iterationStart + task.notBefore);
         if (at > m_now)
         {
-            m_events.push({at, EventKind::Task, job.number, id, 1});
+            m_events.push({at, EventKind::Task, job.number, id, true});
             return;
         }
         Execute(job, id);
@@ -459,7 +604,7 @@ class FlowSimulation::Engine
             m_idle.emplace(job.number, task.rank);
             break;
         case TaskKind::Join:
-            m_events.push({m_now + task.duration, EventKind::Task, job.number, id, 0});
+            m_events.push({m_now + task.duration, EventKind::Task, job.number, id, false});
             break;
         case TaskKind::Collective:
             Join(job, id);
@@ -470,14 +615,14 @@ class FlowSimulation::Engine
             SendTransfer(job, task.object);
             if (task.kind == TaskKind::Send)
             {
-                m_events.push({m_now, EventKind::Task, job.number, id, 0});
+                m_events.push({m_now, EventKind::Task, job.number, id, false});
             }
             break;
         case TaskKind::Recv:
             job.receiver[task.object] = id;
             if (job.arrived[task.object])
             {
-                m_events.push({m_now, EventKind::Task, job.number, id, 0});
+                m_events.push({m_now, EventKind::Task, job.number, id, false});
             }
             break;
         }
@@ -515,8 +660,11 @@ class FlowSimulation::Engine
                 const TaskId id = state.ready.begin()->second;
                 state.ready.erase(state.ready.begin());
                 state.busy = true;
-                m_events.push(
-                    {m_now + job.graph.tasks[id].duration, EventKind::Compute, job.number, id, 0});
+                m_events.push({m_now + job.graph.tasks[id].duration,
+                               EventKind::Compute,
+                               job.number,
+                               id,
+                               false});
             }
         }
         m_idle.clear();
@@ -540,9 +688,7 @@ class FlowSimulation::Engine
         }
         const std::uint32_t id = m_freeFlows.back();
         m_freeFlows.pop_back();
-        const std::uint32_t version = m_flows[id].version;
         m_flows[id] = Flow();
-        m_flows[id].version = version + 1;
         return id;
     }
 
@@ -597,7 +743,7 @@ class FlowSimulation::Engine
         {
             const SimTime time =
                 m_options.intraRate.bps == 0 ? 0 : TxTime(bytes, m_options.intraRate);
-            m_events.push({m_now + time, EventKind::FlowDelivered, m_flows[id].job, id, 0});
+            m_events.push({m_now + time, EventKind::FlowDelivered, m_flows[id].job, id, false});
             return;
         }
         const Bytes wire = m_options.wire.OnWire(bytes);
@@ -637,7 +783,7 @@ class FlowSimulation::Engine
         {
             m_solveAt =
                 m_lastSolve == kNever ? m_now : std::max(m_now, m_lastSolve + m_options.quantum);
-            m_events.push({m_solveAt, EventKind::Solve, 0, 0, 0});
+            m_events.push({m_solveAt, EventKind::Solve, 0, 0, false});
         }
     }
 
@@ -645,7 +791,9 @@ class FlowSimulation::Engine
     {
         ++m_solves;
         m_lastSolve = m_now;
-        for (const MaxMin::FlowId share : m_rates.Solve())
+        const std::vector<MaxMin::FlowId>& changed = m_rates.Solve();
+        m_drains.BeginChanges(changed.size());
+        for (const MaxMin::FlowId share : changed)
         {
             const std::uint32_t id = m_flowOfShare[share];
             Flow& flow = m_flows[id];
@@ -653,31 +801,26 @@ class FlowSimulation::Engine
                 std::max(0.0, flow.left - flow.rate * static_cast<double>(m_now - flow.since));
             flow.since = m_now;
             flow.rate = m_rates.Rate(share);
-            ++flow.version;
             const double time = flow.left / flow.rate;
             if (!(time < 9e18))
             {
                 throw SpecError("flow simulation", "found a flow that can never end");
             }
-            m_events.push({m_now + static_cast<SimTime>(std::ceil(time - 1e-6)),
-                           EventKind::FlowDrained,
-                           flow.job,
-                           id,
-                           flow.version});
+            m_drains.Set({m_now + static_cast<SimTime>(std::ceil(time - 1e-6)), flow.job, id});
         }
+        m_drains.Restore();
     }
 
     void Drained(std::uint32_t id)
     {
         Flow& flow = m_flows[id];
-        ++flow.version;
         for (const LinkUse& use : flow.uses)
         {
             m_linkBytes[use.link] += flow.total * use.times;
         }
         m_rates.Remove(flow.share);
         m_flowOfShare[flow.share] = kNoId;
-        m_events.push({m_now + flow.latency, EventKind::FlowDelivered, m_flows[id].job, id, 0});
+        m_events.push({m_now + flow.latency, EventKind::FlowDelivered, m_flows[id].job, id, false});
     }
 
     void Delivered(std::uint32_t id)
@@ -768,7 +911,7 @@ class FlowSimulation::Engine
         ++state.arrived;
         if (n == 1)
         {
-            m_events.push({m_now, EventKind::Task, job.number, id, 0});
+            m_events.push({m_now, EventKind::Task, job.number, id, false});
             return;
         }
         const bool ring =
@@ -873,7 +1016,7 @@ class FlowSimulation::Engine
             {
                 const SimTime time =
                     m_options.intraRate.bps == 0 ? 0 : TxTime(chunk, m_options.intraRate) * steps;
-                m_events.push({m_now + time, EventKind::FlowDelivered, m_flows[id].job, id, 0});
+                m_events.push({m_now + time, EventKind::FlowDelivered, m_flows[id].job, id, false});
                 continue;
             }
             flow.uses = ring.uses;
@@ -970,7 +1113,7 @@ class FlowSimulation::Engine
         state.channels[index].entered = false;
         if (--state.channelsLeft[member] == 0)
         {
-            m_events.push({m_now, EventKind::Task, job.number, state.tasks[member], 0});
+            m_events.push({m_now, EventKind::Task, job.number, state.tasks[member], false});
         }
     }
 
@@ -987,6 +1130,7 @@ class FlowSimulation::Engine
     std::vector<std::uint32_t> m_freeFlows;
     std::vector<std::uint32_t> m_flowOfShare;
     std::priority_queue<Event> m_events;
+    DrainQueue m_drains;
     SimTime m_now = 0;
     SimTime m_solveAt = kNever;
     SimTime m_lastSolve = kNever;

@@ -48,9 +48,12 @@ MaxMin::Add(const std::vector<LinkUse>& uses, double weight, double cap)
     flow.alive = true;
     flow.frozen = true;
     flow.uses.clear();
+    flow.capped = std::isfinite(cap);
     for (const LinkUse& use : uses)
     {
         LinkState& link = m_links[use.link];
+        // A link that cannot carry more than the cap makes it superfluous.
+        flow.capped = flow.capped && cap * use.times < link.capacity;
         flow.uses.push_back({use.link, use.times, static_cast<std::uint32_t>(link.entries.size())});
         link.entries.push_back({id, static_cast<std::uint32_t>(flow.uses.size() - 1)});
         MarkLink(use.link);
@@ -143,7 +146,7 @@ MaxMin::Solve()
             flow.frozen = false;
             flow.before = flow.rate;
             m_members.push_back(entry.flow);
-            if (std::isfinite(flow.cap))
+            if (flow.capped)
             {
                 m_caps.emplace_back(flow.cap / flow.weight, entry.flow);
             }

@@ -76,6 +76,7 @@ class MaxMin
         std::uint32_t epoch = 0; ///< of the last Solve() that touched it
         bool alive = false;
         bool frozen = false;
+        bool capped = false; ///< its cap can bind before its links do
     };
 
     struct Entry

@@ -188,6 +188,7 @@ class Builder
         const std::size_t count = m_model.operators.size();
         m_part.resize(count);
         m_tensorGroups.resize(count);
+        m_together.resize(count);
         m_expertGroups.resize(count);
         m_samples = m_model.GlobalBatch() / m_strategy.microBatches;
         for (std::size_t i = 0; i < count; ++i)
@@ -232,7 +233,7 @@ class Builder
         m_weights.assign(m_graph.ranks, 0.0);
     }
 
-    /** If no tensor group crosses a server, its collectives become part of the compute tasks. */
+    /** If no tensor group crosses a server, its collectives become part of the compute tasks, which begin together. */
     void FoldTensor(std::size_t i, double perPart)
     {
         const OperatorSplit& split = m_strategy.operators[i];
@@ -264,6 +265,7 @@ class Builder
         m_part[i].forward += static_cast<SimTime>(std::llround(IntraSeconds(forward) * 1e12));
         m_part[i].backward += static_cast<SimTime>(std::llround(IntraSeconds(backward) * 1e12));
         m_tensorGroups[i].clear();
+        m_together[i] = true;
     }
 
     std::uint32_t GroupOf(const std::vector<RankId>& members)
@@ -493,6 +495,23 @@ class Builder
             forward.push_back(f);
             backward.push_back(b);
         }
+        if (m_together[i])
+        {
+            // What is folded into the tasks would make a tensor group wait for its last member, layer by layer.
+            for (std::vector<Pass>* passes : {&forward, &backward})
+            {
+                const std::uint32_t name = passes == &forward ? fw : bw;
+                for (std::size_t p = 0; p < passes->size(); p += split.tensorParts)
+                {
+                    const TaskId start = AddJoin(split.ranks[p], 0, name);
+                    for (std::size_t t = p; t < p + split.tensorParts; ++t)
+                    {
+                        m_graph.AddDependency(start, (*passes)[t].compute);
+                        (*passes)[t].first = start;
+                    }
+                }
+            }
+        }
         const double perPart = static_cast<double>(m_samples) / split.dataParts;
         if (!m_expertGroups[i].empty())
         {
@@ -557,7 +576,7 @@ class Builder
         for (std::uint32_t e = 0; e < members.size(); ++e)
         {
             Pass& pass = passes[std::size_t{data + e} * split.tensorParts + tensor];
-            m_graph.AddDependency(before[e], pass.compute);
+            m_graph.AddDependency(before[e], pass.first);
             m_graph.AddDependency(pass.compute, after[e]);
             pass.first = before[e];
             pass.last = after[e];
@@ -837,6 +856,7 @@ class Builder
     TaskGraph m_graph;
     std::vector<Part> m_part;
     std::vector<std::vector<std::vector<RankId>>> m_tensorGroups; ///< those that cross servers
+    std::vector<bool> m_together;                                 ///< operators whose groups do not
     std::vector<std::vector<std::vector<RankId>>> m_expertGroups;
     std::map<std::vector<RankId>, std::uint32_t> m_groupOf;
     std::vector<std::uint32_t> m_calls;
