@@ -133,10 +133,8 @@ class Job:
             fixed_ms = both["packet_start_ms"]  # nothing better was found
         else:
             run = self.run("mcmc", lambda: os.path.join(self.directory, "mcmc.plan.yaml"))
-            if not run:
-                return None
-            fixed_ms = run["topoopt"]["iteration_time_ps"][-1] / 1e9
-        if fixed_ms > both["packet_start_ms"]:
+            fixed_ms = run["topoopt"]["iteration_time_ps"][-1] / 1e9 if run else None
+        if fixed_ms and fixed_ms > both["packet_start_ms"]:
             # The fluid simulator's choice loses on packets: let these decide.
             fixed = self.plan("mcmc-confirmed", {"search": "mcmc"})
             if not fixed:
@@ -217,7 +215,7 @@ def searches(jobs):
         dp, fixed, both = (packet if packets else fluid for fluid, packet in times.values())
         distance = ["", ""]
         if packets:
-            errors += [(abs(ms / packet - 1) * 100, job.name) for ms, packet in set(times.values())]
+            errors += [(abs(ms / packet - 1) * 100, job.name) for ms, packet in set(times.values()) if packet]
             distance = [f"{(times[key][0] / times[key][1] - 1) * 100:+.1f} %" for key in ("dp", "both")]
         good = good and both <= dp
         rows.append(
