@@ -260,6 +260,11 @@ TEST(Plan, ErrorsNameTheirPlace)
               std::string::npos);
     EXPECT_NE(ErrorOf(Replaced(text, "servers: \"0-15\"", "servers: \"0-16\"")).find("found 16"),
               std::string::npos);
+    EXPECT_NE(ErrorOf(Replaced(Replaced(text, "fidelity: \"packet\"", "fidelity: flow"),
+                               "link_samples: false",
+                               "link_samples: on"))
+                  .find("results.link_samples: found on with fidelity: flow"),
+              std::string::npos);
     // A strategy of another shape is found out when it is to run.
     const Plan bad =
         ReadPlan(Save(Replaced(text, "operators: 71", "operators: 70"), "plan-of-70.yaml"));

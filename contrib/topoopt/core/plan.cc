@@ -299,8 +299,8 @@ WritePlan(const Plan& plan)
            ", ack_every: " + std::to_string(engine.ackEvery) +
            ", buffer: " + FormatBytes(engine.buffer) + ", ecn: " + FormatBytes(engine.ecn) + "}\n";
     out += plan.collectives.empty() ? "" : "collectives: " + OptionMap(plan.collectives) + "\n";
-    out += "results: {flows: " + Quoted(plan.flows) +
-           ", link_samples: " + (plan.linkSamples ? "true" : "false") + "}\n";
+    out += "results: {flows: " + Quoted(plan.results.flows) +
+           ", link_samples: " + (plan.results.linkSamples ? "true" : "false") + "}\n";
     out += "workload: {model: " + Quoted(plan.workload.path) +
            ", options: " + OptionMap(plan.workload.options) + "}\n";
     out += "strategy:\n";
@@ -438,9 +438,7 @@ ReadPlan(const std::string& file)
     }
     if (const YamlValue* value = top.Find("results"))
     {
-        const YamlSection results(*value, "results", {"flows", "link_samples"});
-        results.Choice("flows", {"none", "csv", "csv.gz"}, plan.flows);
-        results.Bool("link_samples", plan.linkSamples);
+        plan.results = ReadResults(*value, plan.engine);
     }
 
     const YamlSection workload(top.Require("workload", "a section"),
@@ -598,8 +596,7 @@ ScenarioOf(const Plan& plan)
     scenario.servers = plan.servers;
     scenario.engine = plan.engine;
     scenario.collectives = plan.collectives;
-    scenario.results.flows = plan.flows;
-    scenario.results.linkSamples = plan.linkSamples;
+    scenario.results = plan.results;
     scenario.workload = plan.workload;
     scenario.strategy = plan.strategyOptions;
     scenario.fabrics = {plan.fabric};
@@ -653,8 +650,7 @@ MakePlan(const Scenario& scenario, const PlanRequest& request)
     plan.servers = scenario.servers;
     plan.engine = scenario.engine;
     plan.collectives = scenario.collectives;
-    plan.flows = scenario.results.flows;
-    plan.linkSamples = scenario.results.linkSamples;
+    plan.results = scenario.results;
     plan.workload = scenario.workload;
     plan.fabric = scenario.fabrics.front();
     bool movable = false;

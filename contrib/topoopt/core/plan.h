@@ -31,8 +31,7 @@ struct Plan
     ServerSpec servers;
     EngineSpec engine; ///< what it was made for, and runs on
     std::map<std::string, std::string> collectives;
-    std::string flows = "csv";                          ///< flow table of a run, as in `results:`
-    bool linkSamples = false;                           ///< as in `results:`
+    ResultSpec results;
     WorkloadSpec workload;                              ///< a model
     std::map<std::string, std::string> strategyOptions; ///< compat, memory
     Strategy strategy;

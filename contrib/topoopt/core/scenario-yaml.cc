@@ -544,6 +544,24 @@ ReadEngine(const YamlValue& value)
     return engine;
 }
 
+ResultSpec
+ReadResults(const YamlValue& value, const EngineSpec& engine)
+{
+    ResultSpec results;
+    const YamlSection section(value, "results", {"flows", "link_samples"});
+    section.Choice("flows", {"none", "csv", "csv.gz"}, results.flows);
+    section.Bool("link_samples", results.linkSamples);
+    if (results.linkSamples && (engine.fidelity != "packet" || engine.compat != "none"))
+    {
+        throw SpecError(value.place,
+                        "results.link_samples: found on with " +
+                            (engine.compat != "none" ? "compat: " + engine.compat
+                                                     : "fidelity: " + engine.fidelity) +
+                            ", expected fidelity: packet without compat");
+    }
+    return results;
+}
+
 std::map<std::string, std::string>
 ReadCollectives(const YamlValue& value)
 {
@@ -682,19 +700,7 @@ ReadScenario(const std::string& file, const std::vector<std::string>& overrides)
     }
     if (const YamlValue* results = top.Find("results"))
     {
-        const YamlSection section(*results, "results", {"flows", "link_samples"});
-        section.Choice("flows", {"none", "csv", "csv.gz"}, scenario.results.flows);
-        section.Bool("link_samples", scenario.results.linkSamples);
-        const EngineSpec& engine = scenario.engine;
-        if (scenario.results.linkSamples &&
-            (engine.fidelity != "packet" || engine.compat != "none"))
-        {
-            throw SpecError(results->place,
-                            "results.link_samples: found on with " +
-                                (engine.compat != "none" ? "compat: " + engine.compat
-                                                         : "fidelity: " + engine.fidelity) +
-                                ", expected fidelity: packet without compat");
-        }
+        scenario.results = ReadResults(*results, scenario.engine);
     }
     return scenario;
 }

@@ -119,6 +119,8 @@ struct YamlValue;
 
 /** The `collectives:` section: kind -> algorithm. @throws SpecError */
 [[nodiscard]] std::map<std::string, std::string> ReadCollectives(const YamlValue& value);
+/** A `results:` section. @throws SpecError for what @p engine cannot give */
+[[nodiscard]] ResultSpec ReadResults(const YamlValue& value, const EngineSpec& engine);
 
 /** The candidate nearest to @p text by edit distance if it is near enough to be a typing error, else "". */
 [[nodiscard]] std::string Suggest(const std::string& text,
