@@ -45,17 +45,17 @@ FailureInjector::FailureInjector(const FailurePlan& plan,
             m_idle.push_back(report);
             continue;
         }
-        NewIncident(spec, k).left = spec.kind == FailureKind::Flap ? spec.count : 1;
+        NewIncident(k).left = spec.kind == FailureKind::Flap ? spec.count : 1;
         Schedule(spec.at, {Step::Fail, m_incidents.size() - 1, 0}, false);
     }
 }
 
 FailureInjector::Incident&
-FailureInjector::NewIncident(const FailureSpec& spec, std::size_t source)
+FailureInjector::NewIncident(std::size_t source)
 {
     const std::vector<Target>& targets = m_targets[source];
     Incident incident;
-    incident.spec = &spec;
+    incident.spec = &m_plan.events[source];
     incident.target = targets[targets.size() == 1 ? 0 : m_random[source].Below(targets.size())];
     incident.left = 1;
     m_incidents.push_back(incident);
@@ -314,7 +314,7 @@ FailureInjector::ControlDue(std::uint64_t cookie)
     {
     case Step::Random:
     {
-        static_cast<void>(NewIncident(m_plan.events[action.index], action.index));
+        NewIncident(action.index);
         ++m_drawn[action.index];
         Fail(m_incidents.size() - 1);
         DrawNext(action.index);

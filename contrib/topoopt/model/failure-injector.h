@@ -106,7 +106,8 @@ class FailureInjector final : public NetworkController
     [[nodiscard]] static std::vector<Target> NicTargets(const FailureSpec& spec,
                                                         const Fabric& fabric,
                                                         std::uint32_t nics);
-    [[nodiscard]] Incident& NewIncident(const FailureSpec& spec, std::size_t source);
+    /** Something that the event of the plan numbered @p source breaks. */
+    Incident& NewIncident(std::size_t source);
     void TurnOff(const Target& target);
     void TurnOn(const Target& target);
     void SetKnown(const Target& target, bool broken);
