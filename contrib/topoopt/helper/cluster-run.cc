@@ -509,8 +509,7 @@ WriteJobs(const ClusterWorkload& cluster,
                                         : "queued");
         csv.EndRow();
     }
-    summary.fingerprint = Mix64(summary.fingerprint, csv.Hash());
-    csv.Close();
+    summary.fingerprint = Mix64(summary.fingerprint, csv.Close());
 }
 
 ClusterSummary

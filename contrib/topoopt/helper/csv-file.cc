@@ -137,24 +137,27 @@ CsvFile::Room(std::size_t bytes)
 
 // Every field is followed by a comma, and the end of the row turns the last one into a line feed: no field need
 // know whether it is the first. Millions of rows of flows pass here.
+template <typename T, typename... How>
 CsvFile&
-CsvFile::Add(std::uint64_t value)
+CsvFile::AddNumber(std::size_t most, T value, How... how)
 {
-    char* at = Room(kNumberBytes);
-    const auto result = std::to_chars(at, at + kNumberBytes, value);
+    char* at = Room(most);
+    const auto result = std::to_chars(at, at + most - 1, value, how...);
     *result.ptr = ',';
     m_size += static_cast<std::size_t>(result.ptr - at) + 1;
     return *this;
 }
 
 CsvFile&
+CsvFile::Add(std::uint64_t value)
+{
+    return AddNumber(kNumberBytes, value);
+}
+
+CsvFile&
 CsvFile::Add(std::int64_t value)
 {
-    char* at = Room(kNumberBytes);
-    const auto result = std::to_chars(at, at + kNumberBytes, value);
-    *result.ptr = ',';
-    m_size += static_cast<std::size_t>(result.ptr - at) + 1;
-    return *this;
+    return AddNumber(kNumberBytes, value);
 }
 
 CsvFile&
@@ -190,12 +193,7 @@ CsvFile&
 CsvFile::AddDecimal(double value)
 {
     // The largest double has 309 digits before the point.
-    constexpr std::size_t most = 330;
-    char* at = Room(most);
-    const auto result = std::to_chars(at, at + most - 1, value, std::chars_format::fixed, 6);
-    *result.ptr = ',';
-    m_size += static_cast<std::size_t>(result.ptr - at) + 1;
-    return *this;
+    return AddNumber(330, value, std::chars_format::fixed, 6);
 }
 
 CsvFile&
@@ -231,7 +229,7 @@ CsvFile::Flush()
     }
 }
 
-void
+std::uint64_t
 CsvFile::Close()
 {
     Flush();
@@ -239,6 +237,7 @@ CsvFile::Close()
     {
         throw SpecError(m_name, std::string("cannot be written: ") + std::strerror(errno));
     }
+    return m_hash;
 }
 
 } // namespace topoopt

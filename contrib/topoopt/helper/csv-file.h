@@ -16,7 +16,7 @@ namespace topoopt
  * A comma-separated table written row by row, plain or gzipped (by the name's suffix).
  *
  * `# key=value` lines come first, then the header. The hash of all rows is kept, so that runs can be
- * compared without their files. Cost: about 10 ns per field; a 64 KiB buffer, whatever the number of rows.
+ * compared without their files. A 64 KiB buffer, whatever the number of rows.
  */
 class CsvFile
 {
@@ -44,8 +44,8 @@ class CsvFile
     /** An empty field. */
     CsvFile& Skip();
     void EndRow();
-    /** Flushes and closes. @throws SpecError if something could not be written */
-    void Close();
+    /** Flushes and closes. @return Hash() @throws SpecError if something could not be written */
+    std::uint64_t Close();
 
     /** Of all rows so far. */
     [[nodiscard]] std::uint64_t Hash() const
@@ -64,6 +64,9 @@ class CsvFile
     void Flush();
     /** Room for so many bytes; moves to a larger buffer if the row is long. */
     char* Room(std::size_t bytes);
+    /** A field of at most @p most characters, comma included. @p how is what std::to_chars() takes besides. */
+    template <typename T, typename... How>
+    CsvFile& AddNumber(std::size_t most, T value, How... how);
 
     std::string m_name;
     std::unique_ptr<Sink> m_sink;

@@ -50,9 +50,7 @@ WriteLinks(const std::string& file,
         }
         csv.EndRow();
     }
-    const std::uint64_t hash = csv.Hash();
-    csv.Close();
-    return hash;
+    return csv.Close();
 }
 
 /** Bytes asked for between servers, and bytes carried between nodes. @return hash of the rows */
@@ -62,10 +60,9 @@ WriteMatrices(const RunOptions& options,
               const Demand& demand,
               const std::vector<LinkCounters>& links)
 {
-    std::uint64_t hash = 0;
     if (topology.NodeCount() > kMaxMatrixNodes)
     {
-        return hash;
+        return 0;
     }
     std::vector<Bytes> carried(std::size_t{topology.NodeCount()} * topology.NodeCount());
     for (LinkId id = 0; id < links.size(); ++id)
@@ -73,28 +70,11 @@ WriteMatrices(const RunOptions& options,
         const Link& link = topology.links[id];
         carried[std::size_t{link.src} * topology.NodeCount() + link.dst] += links[id].bytes;
     }
-    const auto write = [&](const char* name, std::uint32_t n, const std::vector<Bytes>& cells) {
-        std::string header = "from";
-        for (std::uint32_t node = 0; node < n; ++node)
-        {
-            header += "," + topology.names[node];
-        }
-        CsvFile csv(options.directory + "/" + name, options.head, header);
-        for (std::uint32_t src = 0; src < n; ++src)
-        {
-            csv.Add(topology.names[src]);
-            for (std::uint32_t dst = 0; dst < n; ++dst)
-            {
-                csv.Add(cells[std::size_t{src} * n + dst]);
-            }
-            csv.EndRow();
-        }
-        hash = Mix64(hash, csv.Hash());
-        csv.Close();
-    };
-    write("matrix_demand.csv", topology.servers, demand.pairs);
-    write("matrix_link.csv", topology.NodeCount(), carried);
-    return hash;
+    const std::vector<std::string> servers(topology.names.begin(),
+                                           topology.names.begin() + topology.servers);
+    const std::uint64_t hash =
+        Mix64(0, WriteMatrix(options, "matrix_demand.csv", servers, demand.pairs));
+    return Mix64(hash, WriteMatrix(options, "matrix_link.csv", topology.names, carried));
 }
 
 /** Nodes, links and which ring each link serves, for drawings. */
@@ -172,6 +152,31 @@ WriteTopology(const std::string& file, const Fabric& fabric)
 }
 
 } // namespace
+
+std::uint64_t
+WriteMatrix(const RunOptions& options,
+            const std::string& name,
+            const std::vector<std::string>& nodes,
+            const std::vector<Bytes>& cells)
+{
+    std::string header = "from";
+    for (const std::string& node : nodes)
+    {
+        header += "," + node;
+    }
+    CsvFile csv(options.directory + "/" + name, options.head, header);
+    auto cell = cells.begin();
+    for (const std::string& node : nodes)
+    {
+        csv.Add(node);
+        for (std::size_t k = 0; k < nodes.size(); ++k)
+        {
+            csv.Add(*cell++);
+        }
+        csv.EndRow();
+    }
+    return csv.Close();
+}
 
 std::uint64_t
 WriteFabricTables(const RunOptions& options,

@@ -8,6 +8,7 @@
 #include "topoopt/core/demand.h"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace topoopt
@@ -15,6 +16,18 @@ namespace topoopt
 
 /** A matrix has a row per node; larger fabrics go without. */
 inline constexpr std::uint32_t kMaxMatrixNodes = 2048;
+
+/**
+ * Writes a matrix of bytes between nodes.
+ * @param name  of the file
+ * @param cells row by row, row = source
+ * @return hash of all rows
+ * @throws SpecError naming the file if it cannot be written
+ */
+std::uint64_t WriteMatrix(const RunOptions& options,
+                          const std::string& name,
+                          const std::vector<std::string>& nodes,
+                          const std::vector<Bytes>& cells);
 
 /**
  * Writes what a fabric is and what its links carried: links.csv, matrix_demand.csv and matrix_link.csv, topology.json, and

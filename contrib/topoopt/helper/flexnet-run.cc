@@ -2,6 +2,7 @@
 #include "ns3/flexnet-run.h"
 
 #include "ns3/csv-file.h"
+#include "ns3/fabric-tables.h"
 #include "ns3/flexnet-simulation.h"
 #include "ns3/peek-scheduler.h"
 #include "ns3/progress.h"
@@ -144,32 +145,20 @@ class FlexNetRecorder final : public FlexNetObserver
                                               : 0);
                 csv.EndRow();
             }
-            hash = csv.Hash();
-            csv.Close();
-            std::string header = "from";
+            hash = csv.Close();
+            std::vector<std::string> servers;
             for (ServerId s = 0; s < m_graph.nodes; ++s)
             {
-                header += ",s" + std::to_string(s);
+                servers.push_back("s" + std::to_string(s));
             }
-            CsvFile matrix(m_options.directory + "/matrix_demand.csv", m_options.head, header);
-            for (ServerId src = 0; src < m_graph.nodes; ++src)
-            {
-                matrix.Add("s" + std::to_string(src));
-                for (ServerId dst = 0; dst < m_graph.nodes; ++dst)
-                {
-                    matrix.Add(m_demand.At(src, dst));
-                }
-                matrix.EndRow();
-            }
-            hash = Mix64(hash, matrix.Hash());
-            matrix.Close();
+            hash =
+                Mix64(hash, WriteMatrix(m_options, "matrix_demand.csv", servers, m_demand.pairs));
         }
         for (std::optional<CsvFile>* csv : {&m_flows, &m_ops})
         {
             if (*csv)
             {
-                hash = Mix64(hash, (*csv)->Hash());
-                (*csv)->Close();
+                hash = Mix64(hash, (*csv)->Close());
             }
         }
         return hash;

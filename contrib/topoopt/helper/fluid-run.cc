@@ -7,6 +7,7 @@
 #include "topoopt/core/random.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace topoopt
 {
@@ -96,23 +97,22 @@ FluidRecorder::Close(RunSummary& summary, const std::vector<double>& linkBytes, 
     summary.fctP50 = m_fcts.At(50);
     summary.fctP99 = m_fcts.At(99);
     summary.fctMax = m_fcts.Max();
-    double wire = 0;
-    std::vector<LinkCounters> links(linkBytes.size());
-    for (std::size_t id = 0; id < links.size(); ++id)
-    {
-        wire += linkBytes[id];
-        links[id].bytes = static_cast<Bytes>(linkBytes[id]);
-        links[id].busy = std::min(end, TxTime(links[id].bytes, m_fabric.topology.links[id].rate));
-    }
-    summary.wireBytes = static_cast<Bytes>(wire);
+    summary.wireBytes =
+        static_cast<Bytes>(std::accumulate(linkBytes.begin(), linkBytes.end(), 0.0));
     if (!m_options.directory.empty())
     {
+        std::vector<LinkCounters> links(linkBytes.size());
+        for (std::size_t id = 0; id < links.size(); ++id)
+        {
+            links[id].bytes = static_cast<Bytes>(linkBytes[id]);
+            links[id].busy =
+                std::min(end, TxTime(links[id].bytes, m_fabric.topology.links[id].rate));
+        }
         summary.fingerprint = WriteFabricTables(m_options, m_fabric, m_pairs, links, end);
     }
     if (m_csv)
     {
-        summary.fingerprint = Mix64(summary.fingerprint, m_csv->Hash());
-        m_csv->Close();
+        summary.fingerprint = Mix64(summary.fingerprint, m_csv->Close());
     }
 }
 

@@ -103,9 +103,7 @@ LinkSampler::Write(const std::string& file,
             csv.Add(LinkId{0}).Add(until).AddDecimal(0).EndRow();
         }
     }
-    const std::uint64_t hash = csv.Hash();
-    csv.Close();
-    return hash;
+    return csv.Close();
 }
 
 } // namespace topoopt

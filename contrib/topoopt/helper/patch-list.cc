@@ -18,8 +18,7 @@ WritePatchList(const std::string& file,
         csv.Add(circuit.serverA).Add(circuit.nicA).Add(circuit.serverB).Add(circuit.nicB);
         csv.EndRow();
     }
-    csv.Close();
-    return csv.Hash();
+    return csv.Close();
 }
 
 } // namespace topoopt

@@ -26,14 +26,14 @@ RunRecorder::RunRecorder(const Scenario& scenario,
                          const RunOptions& options,
                          std::uint64_t tasks)
     : m_fabric(fabric),
-      m_payload(scenario.engine.mtu - kHeaderBytes),
-      m_sampled(scenario.results.linkSamples)
+      m_payload(scenario.engine.mtu - kHeaderBytes)
 {
     if (options.directory.empty())
     {
         return;
     }
     const std::string& dir = options.directory;
+    m_sampled = scenario.results.linkSamples;
     if (scenario.results.flows != "none")
     {
         m_flows.emplace(dir + "/flows." + scenario.results.flows,
@@ -249,8 +249,7 @@ RunRecorder::Close(const RunOptions& options,
     {
         if (*csv)
         {
-            hash = Mix64(hash, (*csv)->Hash());
-            (*csv)->Close();
+            hash = Mix64(hash, (*csv)->Close());
         }
     }
     return hash;

@@ -85,7 +85,7 @@ class RunRecorder final : public ExecutionObserver
     std::optional<CsvFile> m_flows;
     std::optional<CsvFile> m_ops;
     std::optional<CsvFile> m_tasks;
-    bool m_sampled; ///< the scenario asks for link_samples.csv
+    bool m_sampled = false; ///< there is to be a link_samples.csv
     std::unique_ptr<LinkSampler> m_sampler;
     Demand m_demand;
 };
