@@ -156,6 +156,20 @@ RC_GTEST_PROP(Policy, PlansArePartialPermutationsAndGreedyIsConnected, ())
     }
 }
 
+/** Bytes for about half of the pairs, row = source. */
+std::vector<double>
+RandomBacklog(ServerId servers, Rng& rng)
+{
+    std::vector<double> backlog(std::size_t{servers} * servers);
+    for (std::size_t pair = 0; pair < backlog.size(); ++pair)
+    {
+        backlog[pair] = pair / servers == pair % servers
+                            ? 0
+                            : static_cast<double>(rng.Below(2) * rng.Below(1000));
+    }
+    return backlog;
+}
+
 RC_GTEST_PROP(Policy, PlansMakeDoWithTheNicsThatWork, ())
 {
     const auto servers = *rc::gen::inRange<ServerId>(2, 16);
@@ -169,12 +183,7 @@ RC_GTEST_PROP(Policy, PlansMakeDoWithTheNicsThatWork, ())
         nics = static_cast<std::uint32_t>(rng.Below(degree + 1));
         allHaveTwo = allHaveTwo && nics >= 2;
     }
-    for (std::size_t pair = 0; pair < view.backlog.size(); ++pair)
-    {
-        view.backlog[pair] = pair / servers == pair % servers
-                                 ? 0
-                                 : static_cast<double>(rng.Below(2) * rng.Below(1000));
-    }
+    view.backlog = RandomBacklog(servers, rng);
     for (const char* name : {"greedy", "greedy-direct", "sipml-ocs", "sipml-ring"})
     {
         const auto plan = Make(name, servers, degree)->Next(view);
@@ -245,13 +254,7 @@ TEST(SipMl, PermutationsAreTheBestThereAre)
     {
         const auto servers = static_cast<ServerId>(3 + rng.Below(2));
         const auto degree = static_cast<std::uint32_t>(1 + rng.Below(3));
-        std::vector<double> demand(std::size_t{servers} * servers);
-        for (std::size_t pair = 0; pair < demand.size(); ++pair)
-        {
-            demand[pair] = pair / servers == pair % servers
-                               ? 0
-                               : static_cast<double>(rng.Below(2) * rng.Below(1000));
-        }
+        const std::vector<double> demand = RandomBacklog(servers, rng);
         const DirectedCircuits circuits = PlanOcs(servers, degree, demand, Reach::Direct);
         EXPECT_EQ(circuits.size(), std::size_t{servers} * degree);
         CheckPlan({circuits, false}, servers, degree, "plan");

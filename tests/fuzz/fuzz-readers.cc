@@ -109,6 +109,12 @@ std::map<std::string, std::string>
 OptionsOf(unsigned mode, const std::string& content, MemoryFile& other)
 {
     std::map<std::string, std::string> options;
+    const auto with = [&](unsigned bit, const std::map<std::string, std::string>& more) {
+        if ((mode & bit) != 0)
+        {
+            options.insert(more.begin(), more.end());
+        }
+    };
     if (FUZZ_KIND == kFlows)
     {
         if ((mode & 1) != 0)
@@ -116,20 +122,9 @@ OptionsOf(unsigned mode, const std::string& content, MemoryFile& other)
             options["topology"] = other.With("4 1 3\n3\n0 3 1Gbps 1us 0\n1 3 1Gbps 1us 0\n"
                                              "2 3 1Gbps 1us 0\n");
         }
-        if ((mode & 2) != 0)
-        {
-            options["align"] = "first";
-            options["max_ops"] = "2";
-            options["scale_bytes"] = "0.5";
-        }
-        if ((mode & 4) != 0)
-        {
-            options["servers"] = "3";
-        }
-        if ((mode & 8) != 0)
-        {
-            options["start_unit"] = "us";
-        }
+        with(2, {{"align", "first"}, {"max_ops", "2"}, {"scale_bytes", "0.5"}});
+        with(4, {{"servers", "3"}});
+        with(8, {{"start_unit", "us"}});
         return options;
     }
     if (FUZZ_KIND == kText && ProbeSizeCdf(content))
@@ -148,43 +143,24 @@ OptionsOf(unsigned mode, const std::string& content, MemoryFile& other)
     {
         options["ranks"] = "4"; // of a layer table that does not say it
     }
-    else if ((mode & 2) != 0)
+    else
     {
-        options["cpu_compute"] = "true";
-        options["ctrl_deps"] = "true";
+        with(2, {{"cpu_compute", "true"}, {"ctrl_deps", "true"}});
     }
-    if ((mode & 4) != 0)
-    {
-        options["timing"] = "kept";
-        options["align"] = "per-rank";
-        options["scale_bytes"] = "0.5";
-        options["compute_scale"] = "2";
-    }
-    if ((mode & 8) != 0)
-    {
-        options["skip_unknown"] = "true";
-        options["skip_unplaceable"] = "true";
-    }
-    if ((mode & 16) != 0)
-    {
-        options["first_iteration"] = "true";
-        options["max_ops"] = "3";
-    }
-    if ((mode & 32) != 0)
-    {
-        options["serialise"] = "none";
-    }
-    if ((mode & 64) != 0)
-    {
-        options["partial"] = "true";
-    }
-    if ((mode & 128) != 0)
-    {
-        options["comm_size_unit"] = "elements";
-        options["elem_bytes"] = "2";
-        options["allgather_size"] = "output";
-        options["servers"] = "2";
-    }
+    with(4,
+         {{"timing", "kept"},
+          {"align", "per-rank"},
+          {"scale_bytes", "0.5"},
+          {"compute_scale", "2"}});
+    with(8, {{"skip_unknown", "true"}, {"skip_unplaceable", "true"}});
+    with(16, {{"first_iteration", "true"}, {"max_ops", "3"}});
+    with(32, {{"serialise", "none"}});
+    with(64, {{"partial", "true"}});
+    with(128,
+         {{"comm_size_unit", "elements"},
+          {"elem_bytes", "2"},
+          {"allgather_size", "output"},
+          {"servers", "2"}});
     return options;
 }
 

@@ -181,18 +181,25 @@ TEST(DarkLink, ReroutedMessageGoesOnFromItsLastAcknowledgement)
     }
 }
 
+/** A message from server 0 to 1 that has no way. */
+Message
+Parked(Bytes bytes)
+{
+    Message message;
+    message.src = 0;
+    message.dst = 1;
+    message.bytes = bytes;
+    message.route = kParked;
+    return message;
+}
+
 TEST(DarkLink, ParkedMessageWaitsForARoute)
 {
     for (bool trains : {true, false})
     {
         Harness harness(Line(1, k100G, kMicrosecond), Config(trains));
-        Message message;
-        message.src = 0;
-        message.dst = 1;
-        message.bytes = 1'000'000;
-        message.route = kParked;
         const std::uint32_t route = harness.network->AddRoute({0});
-        harness.network->Send(message);
+        harness.network->Send(Parked(1'000'000));
         harness.At(250 * kMicrosecond, [&](PacketNetwork& n) { n.Reroute(0, route); });
         harness.At(270 * kMicrosecond, [&](PacketNetwork& n) { n.Reroute(0, kParked); });
         harness.At(900 * kMicrosecond, [&](PacketNetwork& n) { n.Reroute(0, route); });
@@ -209,14 +216,9 @@ TEST(DarkLink, ParkedMessagesCostNothing)
     // A thousand messages wait for ten seconds; all that happens is what is asked for, and their own packets.
     Harness harness(Line(1, k100G, kMicrosecond), Config(true));
     const std::uint32_t route = harness.network->AddRoute({0});
-    Message message;
-    message.src = 0;
-    message.dst = 1;
-    message.bytes = 1'000;
-    message.route = kParked;
     for (std::uint64_t k = 0; k < 1000; ++k)
     {
-        harness.network->Send(message);
+        harness.network->Send(Parked(1'000));
     }
     harness.At(kMillisecond, [&](PacketNetwork& n) { n.Reroute(7, route); });
     harness.At(5 * kSecond, [](PacketNetwork& n) { EXPECT_LT(n.Totals().events, 20U); });
@@ -238,12 +240,7 @@ TEST(DarkLink, ParkedMessagesThatNothingHelpsEndTheRun)
 {
     // A control that comes every millisecond for ever, and does nothing.
     Harness harness(Line(1, k100G, kMicrosecond), Config(true));
-    Message message;
-    message.src = 0;
-    message.dst = 1;
-    message.bytes = 1'000;
-    message.route = kParked;
-    harness.network->Send(message);
+    harness.network->Send(Parked(1'000));
     std::function<void(PacketNetwork&)> again = [&](PacketNetwork& n) {
         harness.At(n.Now() + kMillisecond, again, false);
     };

@@ -680,6 +680,19 @@ TEST(Reconfiguration, AllReduceRunsOverAllRingsOfItsCircuits)
 
 // ---- Failures of circuits that change ----
 
+/** A NIC that breaks and is not repaired. */
+FailureSpec
+BrokenNic(ServerId server, std::uint32_t nic, SimTime at)
+{
+    FailureSpec failure;
+    failure.kind = FailureKind::Nic;
+    failure.server = server;
+    failure.nic = nic;
+    failure.at = at;
+    failure.repair = kNever;
+    return failure;
+}
+
 TEST(CircuitFailures, EverySingleNicUnderEveryPolicy)
 {
     const Workload workload = Job(8, 1'000'000, 50'000, 2);
@@ -698,13 +711,7 @@ TEST(CircuitFailures, EverySingleNicUnderEveryPolicy)
         for (std::uint32_t port = 0; port < 8 * 3; ++port)
         {
             SCOPED_TRACE(std::string(policy) + ", port " + std::to_string(port));
-            FailureSpec failure;
-            failure.kind = FailureKind::Nic;
-            failure.server = port / 3;
-            failure.nic = port % 3;
-            failure.at = whole * (1 + port % 5) / 7;
-            failure.repair = kNever;
-            scenario.failures.events = {failure};
+            scenario.failures.events = {BrokenNic(port / 3, port % 3, whole * (1 + port % 5) / 7)};
             const RunSummary run = Simulate(scenario, workload, fabric);
             EXPECT_TRUE(run.complete) << (run.waiting.empty() ? "" : run.waiting[0]);
             ASSERT_EQ(run.failures.size(), 1U);
@@ -729,12 +736,7 @@ TEST(CircuitFailures, PlanIsCarriedOutAgainWithWhatIsLeft)
     SetPlans(scenario, {{"10us", "0-1,1-2,2-3,3-0"}});
     scenario.reconfiguration["latency"] = "100us";
     scenario.reconfiguration["granularity"] = "port";
-    FailureSpec failure;
-    failure.kind = FailureKind::Nic;
-    failure.server = 0;
-    failure.nic = 0;
-    failure.at = kMillisecond;
-    failure.repair = kNever;
+    FailureSpec failure = BrokenNic(0, 0, kMillisecond);
     scenario.failures.events = {failure};
     scenario.failures.detection = 500 * kMicrosecond;
     const Workload message = Single(4, 0, 1, 4000 * kPayload);
