@@ -627,6 +627,7 @@
     // ---- tables ------------------------------------------------------------------------------------------------------
 
     let table = null;
+    let tableBuilt = false; // it is built a moment after its making and takes no filter before
     const TIMES = new Set(["start_ps", "end_ps", "fct_ps", "ideal_ps", "duration_ps", "busy_ps"]);
 
     /** `>5`, `<5`, `3..7`, a number, or text that the cell contains. */
@@ -676,7 +677,8 @@
         names.sort((a, b) => (order.includes(a) ? order.indexOf(a) : 99) - (order.includes(b) ? order.indexOf(b) : 99));
         const rows = rowsOf(run, state.table);
         rows.forEach((row, i) => (row._row = i));
-        table = new Tabulator("#table", {
+        tableBuilt = false;
+        const made = new Tabulator("#table", {
             data: rows,
             columns: names.map((name) => column(name, source.columns[name])),
             height: 460,
@@ -685,20 +687,25 @@
             placeholder: source.present ? "No row" : `These results hold no such table`,
             columnDefaults: { resizable: true },
         });
-        table.on("tableBuilt", () => {
-            for (const part of table.getColumns()) {
+        table = made;
+        made.on("tableBuilt", () => {
+            if (made !== table) return;
+            tableBuilt = true;
+            for (const part of made.getColumns()) {
                 const head = part.getElement();
                 head.tabIndex = 0;
                 head.addEventListener("keydown", (event) => {
                     if (event.target !== head || (event.key !== "Enter" && event.key !== " ")) return;
                     event.preventDefault();
-                    const now = table.getSorters().find((sorter) => sorter.field === part.getField());
-                    table.setSort(part.getField(), now?.dir === "asc" ? "desc" : "asc");
+                    const now = made.getSorters().find((sorter) => sorter.field === part.getField());
+                    made.setSort(part.getField(), now?.dir === "asc" ? "desc" : "asc");
                 });
             }
             applyFilter();
         });
-        table.on("dataFiltered", (_, shown) => showCount(shown.length));
+        made.on("dataFiltered", (_, shown) => {
+            if (made === table) showCount(shown.length);
+        });
     }
 
     function showCount(shown) {
@@ -711,6 +718,7 @@
         const active = state.table === "flows" ? state.filter : null;
         byId("filter-text").textContent = active ? `flows ${active.text}` : "";
         byId("filter-clear").hidden = !active;
+        if (!tableBuilt) return;
         if (active) table.setFilter((row) => active.test(row, row._row));
         else table.clearFilter(false);
         showCount(table.getDataCount("active"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Damaged input: every good file cut at each byte, and single bits turned. The outcome is an error or a success, never
 // anything else; the sanitizer build of this test is what makes it strong.
+#include "../sanitizers.h"
 #include "chakra-encoder.h"
 #include "topoopt/core/trace-flows.h"
 #include "trace-support.h"
@@ -147,7 +148,8 @@ TEST(Damaged, EverySmallSample)
                 total += file.second.size();
             }
             // Each byte of what is small; of larger sets as many places as the time allows.
-            const std::size_t step = 1 + set[0].second.size() * total / 4000000;
+            constexpr std::size_t kWork = test::kSanitized ? 800'000 : 4'000'000;
+            const std::size_t step = 1 + set[0].second.size() * total / kWork;
             Damage(set, step);
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Links whose light goes out and comes back, under messages that are on their way.
+#include "../sanitizers.h"
 #include "network-harness.h"
-#include "sanitizers.h"
 #include "topoopt/core/routing.h"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Devices, failures and reconfiguration of whole runs.
+#include "../sanitizers.h"
 #include "ns3/fabric-run.h"
 #include "ns3/network-changes.h"
 #include "ns3/optical-device.h"
 #include "ns3/packet-network.h"
-#include "sanitizers.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/random.h"
 #include "topoopt/core/topology-kinds.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "../sanitizers.h"
 #include "network-harness.h"
 
 #include <algorithm>
@@ -433,7 +434,8 @@ CompareTrainsOnAndOff(std::uint64_t seed)
 
 TEST(PacketNetwork, TrainsOnAndOffAgreeOnRandomLoads)
 {
-    for (std::uint64_t seed = 1; seed <= 400 && !testing::Test::HasFailure(); ++seed)
+    for (std::uint64_t seed = 1; seed <= (kSanitized ? 100 : 400) && !testing::Test::HasFailure();
+         ++seed)
     {
         CompareTrainsOnAndOff(seed);
     }

@@ -15,12 +15,12 @@ namespace topoopt
 namespace
 {
 
-constexpr std::uint32_t kFirstRing = 8; ///< packets; a power of two
+constexpr std::uint32_t kFirstPackets = 8; ///< packets; a power of two
 constexpr std::uint32_t kFlowsPerBlock = 256;
 constexpr std::uint64_t kFirstWindow = 100;
 constexpr std::uint64_t kLeastTimeout = 10 * static_cast<std::uint64_t>(kMillisecond);
 constexpr SimTime kScanPeriod = kMillisecond;
-constexpr std::uint64_t kHeartbeatPeriod = 1U << 16;
+constexpr std::uint64_t kEventsPerHeartbeat = 1U << 16;
 
 } // namespace
 
@@ -95,7 +95,7 @@ FlexNetEngine::RunTo(SimTime horizon)
         return m_trains->RunTo(horizon);
     }
     const auto links = static_cast<std::uint32_t>(m_ports.size());
-    std::uint64_t untilHeartbeat = kHeartbeatPeriod;
+    std::uint64_t untilHeartbeat = kEventsPerHeartbeat;
     while (!m_over)
     {
         const unsigned line = m_events.Next();
@@ -128,7 +128,7 @@ FlexNetEngine::RunTo(SimTime horizon)
         }
         if (--untilHeartbeat == 0)
         {
-            untilHeartbeat = kHeartbeatPeriod;
+            untilHeartbeat = kEventsPerHeartbeat;
             if (!m_observer.Progress(m_now, Totals()))
             {
                 m_over = true;
@@ -217,7 +217,7 @@ void
 FlexNetEngine::Grow(Port& port)
 {
     const std::uint32_t count = port.tail - port.head;
-    const std::uint32_t capacity = port.ring == nullptr ? kFirstRing : 2 * (port.mask + 1);
+    const std::uint32_t capacity = port.ring == nullptr ? kFirstPackets : 2 * (port.mask + 1);
     if (capacity == 0)
     {
         throw std::length_error("a queue of 2^31 packets");

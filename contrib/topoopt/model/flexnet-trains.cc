@@ -14,9 +14,9 @@ constexpr unsigned kGroupBits =
     24; ///< of a stamp: number within the group, and a bit of a label: 1 for arrivals
 constexpr std::uint64_t kGroups = std::uint64_t{1} << (63 - kGroupBits);
 constexpr std::uint32_t kMostInRun = 64;      ///< one mark bit each
-constexpr std::uint32_t kFirstRing = 8;       ///< runs; a power of two
+constexpr std::uint32_t kFirstRuns = 8;       ///< runs; a power of two
 constexpr SimTime kNoArrival = INT64_MIN / 4; ///< of a link that has carried nothing
-constexpr std::uint64_t kHeartbeatPeriod = 1U << 14;
+constexpr std::uint64_t kRunsPerHeartbeat = 1U << 14;
 
 } // namespace
 
@@ -242,7 +242,7 @@ FlexNetTrains::RunTo(SimTime horizon)
 {
     FlexNetEngine& engine = m_engine;
     const auto links = static_cast<std::uint32_t>(m_ports.size());
-    std::uint64_t untilHeartbeat = kHeartbeatPeriod;
+    std::uint64_t untilHeartbeat = kRunsPerHeartbeat;
     while (!engine.m_over)
     {
         std::uint32_t slot = 0;
@@ -287,7 +287,7 @@ FlexNetTrains::RunTo(SimTime horizon)
         }
         if (--untilHeartbeat == 0)
         {
-            untilHeartbeat = kHeartbeatPeriod;
+            untilHeartbeat = kRunsPerHeartbeat;
             ServeAll();
             if (!engine.m_observer.Progress(engine.m_now, engine.Totals()))
             {
@@ -305,7 +305,7 @@ void
 FlexNetTrains::Grow(Port& port)
 {
     const std::uint32_t count = port.tail - port.head;
-    const std::uint32_t capacity = port.ring == nullptr ? kFirstRing : 2 * (port.mask + 1);
+    const std::uint32_t capacity = port.ring == nullptr ? kFirstRuns : 2 * (port.mask + 1);
     if (capacity == 0)
     {
         throw std::length_error("a queue of 2^31 packets");

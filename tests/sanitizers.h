@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#ifndef TOPOOPT_TESTS_SIM_SANITIZERS_H
-#define TOPOOPT_TESTS_SIM_SANITIZERS_H
+#ifndef TOPOOPT_TESTS_SANITIZERS_H
+#define TOPOOPT_TESTS_SANITIZERS_H
 
 namespace topoopt::test
 {
@@ -21,4 +21,4 @@ inline constexpr bool kSanitized = false;
 
 } // namespace topoopt::test
 
-#endif // TOPOOPT_TESTS_SIM_SANITIZERS_H
+#endif // TOPOOPT_TESTS_SANITIZERS_H
