@@ -34,6 +34,8 @@ from topoopt_results import ResultError
 
 # `fabrics` splits a scenario into points by fabric, which the column fabric tells already.
 NOT_PARAMETERS = ("point", "directory", "dir", "fabrics")
+# The only measure with a value of its own in each row of a run; the others are repeated.
+PER_ITERATION = "iteration_time_ps"
 MAX_PANELS = 6
 MINUTE = 60e12  # ps
 
@@ -82,6 +84,23 @@ def measure(text: str) -> float:
         return float(np.mean([float(part) for part in parts])) if parts else float("nan")
     except ValueError:
         return float("nan")
+
+
+def readable(name: str) -> str:
+    """A parameter as the label of an axis: `reconfiguration latency`, `jobs load`."""
+    return re.sub(r"[._]", " ", re.sub(r"^workload\.", "", name))
+
+
+def readable_time(text: str) -> str:
+    """`100000us` as `100 ms`: in the largest unit in which it is 1 or more; anything else as it is."""
+    units = ["ps", "ns", "us", "ms", "s"]
+    value, unit = quantity(text) or (0.0, "")
+    if unit not in units:
+        return text
+    at = units.index(unit)
+    while value >= 1000 and at + 1 < len(units):
+        value, at = value / 1000, at + 1
+    return f"{value:g} {units[at]}".replace("us", "µs")
 
 
 def _axis(values: list[str]) -> tuple[dict[str, float], str, bool]:
@@ -143,10 +162,17 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> N
     header = ["panel", "fabric", x, y, "n"]
     place, unit, numeric = _axis([row[x] for row in done])
     series: dict[str, dict[str, dict[str, list[float]]]] = {}
+    titles: dict[str, str] = {}
+    seen: set[tuple[str, ...]] = set()
     for row in done:
         value = measure(row[y])
-        if np.isfinite(value):
-            panel = ", ".join(f"{name} = {row[name]}" for name in varying if name not in (x, "seed"))
+        run = (row.get("point", ""), row["fabric"], *(row[name] for name in data.parameters))
+        again = y != PER_ITERATION and run in seen
+        seen.add(run)
+        if np.isfinite(value) and not again:
+            apart = {name: row[name] for name in varying if name not in (x, "seed")}
+            panel = ", ".join(f"{name} = {text}" for name, text in apart.items())
+            titles[panel] = ", ".join(f"{readable(name)} = {text}" for name, text in apart.items())
             series.setdefault(panel, {}).setdefault(row["fabric"], {}).setdefault(row[x], []).append(value)
     if not series:
         writer.empty(file, f"{y} against {x}", "no point of the sweep is done", header)
@@ -175,7 +201,7 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> N
             keys = sorted(points, key=place.__getitem__)
             means = np.array([np.mean(points[key]) for key in keys]) / scale
             total = sum(len(p.get(fabric, {}).get(key, [])) for p in series.values() for key in place)
-            label = f"{fabric} (n = {total} values)"
+            label = f"{fabric} (n = {total} {'iterations' if y == PER_ITERATION else 'runs'})"
             spots = np.array([place[key] for key in keys])
             low = np.array([min(points[key]) for key in keys]) / scale
             high = np.array([max(points[key]) for key in keys]) / scale
@@ -191,7 +217,7 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> N
             ax.set_ylim(0, 1.08 * top / scale)
         ax.set_ylabel(f"{name.replace('_', ' ')}" + (f" [{y_unit}]" if y_unit else ""))
         if panel:
-            ax.set_title(panel, loc="left", pad=2)
+            ax.set_title(titles[panel], loc="left", pad=2)
     bottom = grid[-1, 0]
     spots = sorted(set(place.values()))
     if numeric and spots[0] > 0 and len(spots) > 2 and spots[-1] >= 8 * spots[0]:
@@ -199,13 +225,17 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> N
         bottom.minorticks_off()
     if not numeric or len(spots) <= 8:
         texts = {spot: text for text, spot in place.items()}
-        bottom.set_xticks(spots, [f"{spot:g}" if numeric else texts[spot] for spot in spots])
+        ticks = [f"{spot:g}" if numeric else texts[spot] for spot in spots]
+        times = [readable_time(texts[spot]) for spot in spots]
+        if len({time.rpartition(" ")[2] for time in times if " " in time}) > 1:
+            ticks, unit = times, ""  # over decades: each with its own unit
+        bottom.set_xticks(spots, ticks)
     remarks = []
     if len(done) < len(data.rows):
         remarks.append(f"{len(data.rows) - len(done)} of {len(data.rows)} runs not done")
     if len(series) > len(panels):
         remarks.append(f"first {len(panels)} of {len(series)} panels")
-    bottom.set_xlabel(f"{x}" + (f" [{unit}]" if unit else "") + (f"\n{'; '.join(remarks)}" if remarks else ""))
+    bottom.set_xlabel(readable(x) + (f" [{unit}]" if unit else "") + (f"\n{'; '.join(remarks)}" if remarks else ""))
     grid[0, 0].legend(loc="lower left", bbox_to_anchor=(0, 1.02 + 0.1 * bool(panels[0])), borderaxespad=0)
     writer.picture(file, figure)
     writer.table(

@@ -161,9 +161,10 @@ TEST_F(ClusterJobs, PanelOptionsAreTakenFromTheFabric)
     EXPECT_FALSE(panel.lookAhead);
     EXPECT_EQ(panel.flip, PanelSpec().flip);
     EXPECT_EQ(fabric.options.size(), 1U);
-    for (const auto& [key, text] : std::map<std::string, std::string>{{"panel.move", "30"},
-                                                                      {"panel.flip", "-1s"},
-                                                                      {"panel.look_ahead", "on"}})
+    for (const auto& [key, text] :
+         std::map<std::string, std::string>{{"panel.move", "30"},
+                                            {"panel.flip", "-1s"},
+                                            {"panel.look_ahead", "maybe"}})
     {
         FabricSpec bad = fabric;
         bad.options[key] = text;
@@ -178,6 +179,19 @@ TEST_F(ClusterJobs, PanelOptionsAreTakenFromTheFabric)
                       std::string::npos)
                 << error.what();
         }
+    }
+    FabricSpec mistyped = fabric;
+    mistyped.options["panel.mov"] = "30s";
+    try
+    {
+        static_cast<void>(TakePanel(mistyped));
+        ADD_FAILURE();
+    }
+    catch (const SpecError& error)
+    {
+        EXPECT_EQ(std::string(error.what()),
+                  "here: topoopt.panel.mov: found an unknown key, expected one of move, flip, "
+                  "look_ahead, did you mean 'move'?");
     }
 }
 

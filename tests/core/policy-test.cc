@@ -10,6 +10,7 @@
 #include "topoopt/core/yaml-document.h"
 
 #include <algorithm>
+#include <chrono>
 #include <gtest/gtest.h>
 #include <map>
 #include <numeric>
@@ -412,7 +413,10 @@ TEST(Policy, ScheduledReadsItsPlans)
           {{"plans.0.at", "1ms"}, {"plans.0.circuits", "0-1,1-2"}},
           {{"plans.0.at", "1ms"}, {"plans.0.circuits", "0-1,2>3"}},
           {{"plans.0.at", "1ms"}, {"plans.0.circuits", "0-4"}},
-          {{"plans.0.at", "1ms"}, {"plans.0.circuits", "a-b"}}})
+          {{"plans.0.at", "1ms"}, {"plans.0.circuits", "a-b"}},
+          {{"plans.at", "1ms"}, {"plans.circuits", "0-1"}},
+          {{"plans.0.at", "1ms"}, {"plans.0.circuits", "0-1"}, {"plans.0.rings", "all"}},
+          {{"plans.0.at", "1ms"}, {"plans.0.circuits", "0-1"}, {"plans.1.circuit", "0-1"}}})
     {
         PolicyContext bad = context;
         bad.options = wrong;
@@ -441,6 +445,67 @@ TEST(Policy, ExternalProgramAnswersLineByLine)
     EXPECT_THROW(ask("echo nonsense; cat > /dev/null"), SpecError);
     EXPECT_THROW(ask("while read -r line; do echo '{\"circuits\": [[0, 7]]}'; done"), SpecError);
     EXPECT_THROW(ask(""), SpecError);
+    // What is merely convertible to a plan is none.
+    for (const char* answer : {"{\"circuits\": [[0, 1.5]]}",
+                               "{\"circuits\": [[0, 4294967297]]}",
+                               "{\"circuits\": [[0, -1]]}",
+                               "{\"circuits\": [[0, \"1\"]]}",
+                               "{\"circuits\": [[0, 1, 1]]}",
+                               "{\"circuits\": {}}",
+                               "{\"circuits\": [[0, 1]], \"dupex\": false}",
+                               "{\"circuits\": [[0, 1]], \"duplex\": 0}",
+                               "{\"duplex\": true}",
+                               "[]",
+                               "{"})
+    {
+        EXPECT_THROW(ask("while read -r line; do echo '" + std::string(answer) + "'; done"),
+                     SpecError)
+            << answer;
+    }
+    EXPECT_TRUE(ask("while read -r line; do echo '{\"circuits\": []}'; done")->circuits.empty());
+}
+
+TEST(Policy, ExternalProgramThatBlocksIsGivenUp)
+{
+    // A question larger than a pipe holds, to a program that reads nothing, or says nothing, or ignores the end of its input.
+    constexpr ServerId kServers = 128;
+    CircuitPlan lit;
+    PlanView view = ViewOf(kServers, 1, lit);
+    for (double& bytes : view.backlog)
+    {
+        bytes = 1e12;
+    }
+    for (const char* command : {"exec sleep 100", "sleep 100", "cat > /dev/null; sleep 100"})
+    {
+        const auto start = std::chrono::steady_clock::now();
+        {
+            const auto policy = FindPolicy("external", "")
+                                    .build({kServers,
+                                            1,
+                                            1,
+                                            true,
+                                            {{"command", command}, {"patience", "200ms"}},
+                                            "here"});
+            try
+            {
+                static_cast<void>(policy->Next(view));
+                FAIL();
+            }
+            catch (const SpecError& error)
+            {
+                EXPECT_NE(std::string(error.what()).find("said nothing for 200ms"),
+                          std::string::npos)
+                    << error.what();
+            }
+        }
+        EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+    }
+    // One that answers before it has read the question, and never does.
+    const auto policy =
+        FindPolicy("external", "")
+            .build({kServers, 1, 1, true, {{"command", "echo '{\"keep\": true}'"}}, "here"});
+    EXPECT_FALSE(policy->Next(view));
+    EXPECT_THROW(static_cast<void>(policy->Next(view)), SpecError);
 }
 
 TEST(LitRouter, TakesShortestWaysOverWhatIsThere)

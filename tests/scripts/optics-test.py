@@ -74,7 +74,12 @@ class Optics(ProgramTest):
                  ("[topoopt]", "", "{policy: greedy, insertion_loss: 9dB}", "loss of"),
                  ("[topoopt]", "", "{policy: greedy, ports: 3}", "reconfiguration.ports"),
                  ("[topoopt]", "", "{policy: greedy, bond: perhaps}", "reconfiguration.bond"),
+                 ("[topoopt]", "", "{device: patch-panel, insertion_loss: 20dB}", "loss of"),
+                 ("[topoopt]", "", "{link_budget: 0}", "loss of"),
+                 ("[{kind: topoopt, reconfiguration: {device: look-ahead, fibre_km: 100}}]", "", "{}", "loss of"),
                  ("[topoopt]", "", "{policy: external}", "reconfiguration.command"),
+                 ("[topoopt]", "", "{policy: scheduled, plans: [{at: 1ms, circuits: [0-1]}, {circuit: [0-1]}]}", "plans.1.circuit"),
+                 ("[topoopt]", "", "{policy: scheduled, plans: {at: 1ms, circuits: [0-1]}}", "expected a list"),
                  ("[topoopt]", "", "{policy: scheduled, plans: [{at: 1ms, circuits: [0-9]}]}", "0 -> 9"),
                  ("[topoopt]", "", "{policy: scheduled, plans: [{before: 99, circuits: [0-1]}]}", "collective 99"))
         for fabrics, failures, reconfiguration, word in wrong:

@@ -419,6 +419,27 @@ class Pictures(Scratch):
         (directory / "sweep.csv").write_text("a,b\n")
         self.refuse(directory, found="expected a column fabric")
 
+    def test_sweep_counts_what_a_run_has_once_only_once(self) -> None:
+        """Two draws of two and three jobs: a row per job, which repeat the mean of their run."""
+        directory = self.dir / "jobs"
+        directory.mkdir()
+        rows = [
+            [f"p{seed}", seed, "topoopt", job, 100 * seed + job, 1000 * seed] for seed in (1, 2) for job in range(seed + 1)
+        ]
+        write_csv(directory / "sweep.csv", "point,seed,fabric,iteration,iteration_time_ps,iteration_mean_ps", rows)
+        (point,) = rows_of(self.draw(directory, "--x", "seed", "--y", "iteration_mean_ps") / "sweep.csv")[:1]
+        self.assertEqual((float(point["iteration_mean_ps"]), int(point["n"])), (1000, 1))
+        points = rows_of(self.draw(directory, "--x", "seed", "--y", "iteration_time_ps") / "sweep.csv")
+        self.assertEqual([int(point["n"]) for point in points], [2, 3])
+
+    def test_readable_labels(self) -> None:
+        from figures import sweep
+
+        times = {"10us": "10 µs", "1000us": "1 ms", "100000us": "100 ms", "0us": "0 µs", "3600s": "3600 s", "100Gbps": "100Gbps"}
+        self.assertEqual({text: sweep.readable_time(text) for text in times}, times)
+        self.assertEqual(sweep.readable("workload.jobs.load"), "jobs load")
+        self.assertEqual(sweep.readable("reconfiguration.latency"), "reconfiguration latency")
+
     def test_hops_between_servers(self) -> None:
         """The verified statistics of circulants in both directions: 128 servers, strides 1 and 13, and 1, 5, 13, 39."""
         for strides, mean, first in (((1, 13), 5.6220472, 4 / 127), ((1, 5, 13, 39), 2.9606299, 8 / 127)):

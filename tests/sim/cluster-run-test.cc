@@ -357,7 +357,7 @@ TEST_F(ClusterRun, BadJobsAreRefusedWithTheirPlace)
     };
     const std::string end = "\nfabrics: [ideal-switch]\n";
     refused("workload: {jobs: [{model: bert, servers: 9}]}" + end,
-            "expected a whole number in 1..8");
+            "workload.jobs.0.servers: found '9', expected a whole number 1..8");
     refused("workload: {jobs: [{servers: 4}]}" + end, "model, taskgraph or trace");
     refused("workload: {jobs: [{model: bert}]}" + end, "how many servers");
     refused("workload: {jobs: [{model: bert, servers: 4, layres: 2}]}" + end, "layres");
@@ -368,7 +368,13 @@ TEST_F(ClusterRun, BadJobsAreRefusedWithTheirPlace)
                 end,
             "load and interval");
     refused("workload: {jobs: {lod: 1, mix: [{model: bert, servers: 4}]}}" + end, "lod");
-    refused("workload: {jobs: {load: -1, mix: [{model: bert, servers: 4}]}}" + end, "above 0");
+    refused("workload: {jobs: {load: -1, mix: [{model: bert, servers: 4}]}}" + end,
+            "workload.jobs.load: found '-1', expected a number 1e-06..100");
+    refused("workload: {jobs: []}" + end, "found an empty list, expected a list of jobs");
+    refused("workload: {jobs: {load: 1, mix: {model: bert, servers: 4}}}" + end,
+            "workload.jobs.mix: found a section, expected a list of jobs with weights");
+    refused("workload: {jobs: {load: 1, mix: [{model: bert, servers: 4, weight: nan}]}}" + end,
+            "workload.jobs.mix.0.weight: found 'nan', expected a number");
     refused("workload: {jobs: 3}" + end, "list of jobs");
     refused("fabrics: [{kind: topoopt, reconfiguration: {policy: greedy}}]\nworkload: {jobs: [{" +
                 kBert + "}]}\n",

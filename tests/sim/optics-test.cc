@@ -454,6 +454,26 @@ TEST(Failures, ServersNicsPortsAndFlaps)
     EXPECT_THROW(static_cast<void>(RunOnFabric(scenario, workload, fabric, {})), SpecError);
 }
 
+TEST(Failures, FlapHitsAMessageOnce)
+{
+    Scenario scenario = ScenarioFor(2, 1, "direct");
+    const Fabric fabric = Direct(2, {{0, 1}});
+    FailureSpec failure;
+    failure.kind = FailureKind::Flap;
+    failure.server = 0;
+    failure.nic = 0;
+    failure.at = 10 * kMicrosecond;
+    failure.down = 5 * kMicrosecond;
+    failure.up = 20 * kMicrosecond;
+    failure.count = 5;
+    scenario.failures.events = {failure};
+    const RunSummary run = Simulate(scenario, Single(2, 0, 1, 4000 * kPayload), fabric);
+    ASSERT_TRUE(run.complete);
+    ASSERT_EQ(run.failures.size(), 1U);
+    EXPECT_EQ(run.failures[0].hit, 1U);
+    EXPECT_EQ(run.failures[0].repaired, failure.at + 4 * 25 * kMicrosecond + failure.down);
+}
+
 TEST(Failures, RandomOnesAreReproducibleAndIndependentOfTrains)
 {
     for (const char* kind : {"topoopt", "fat-tree"})

@@ -81,7 +81,7 @@ PolicyKinds()
     static const std::vector<PolicyKind> table{
         {"external",
          "a program on a pipe decides every period; JSON lines, see doc/optics.rst",
-         {"command"},
+         {"command", "patience"},
          true,
          true,
          true,

@@ -2,12 +2,11 @@
 #include "topoopt/core/cluster-jobs.h"
 
 #include "topoopt/core/error.h"
+#include "topoopt/core/option-values.h"
 #include "topoopt/core/random.h"
-#include "topoopt/core/yaml-document.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <set>
 #include <tuple>
 
@@ -19,166 +18,66 @@ namespace
 
 constexpr std::uint32_t kMaxJobs = 100'000;
 constexpr std::uint32_t kMaxJobIterations = 1'000'000'000;
+/** Of loads and weights: less is a mistake. */
+constexpr double kLeastShare = 1e-6;
 constexpr SimTime kMaxTime = 100LL * 24 * 3600 * kSecond;
 
-/** The options below a key, `jobs.3.` say, with their places. */
+/** The options below a key, `jobs.3.` say, with their places. Those that have been read are dropped; the rest is somebody else's. */
 class Section
 {
   public:
-    Section(const WorkloadSpec& workload, std::string prefix)
-        : m_workload(workload),
-          m_prefix(std::move(prefix))
+    Section(const WorkloadSpec& workload, const std::string& prefix)
+        : m_place(workload.place),
+          m_values(m_texts, m_places, m_place, "workload." + prefix)
     {
-        for (auto it = workload.options.lower_bound(m_prefix);
-             it != workload.options.end() && it->first.compare(0, m_prefix.size(), m_prefix) == 0;
-             ++it)
+        Below(workload.options, prefix, m_texts);
+        Below(workload.places, prefix, m_places);
+        if (!m_places.empty())
         {
-            m_left.emplace(it->first.substr(m_prefix.size()), it->second);
+            m_place = m_places.begin()->second; // any key of the section is near
         }
     }
 
-    [[nodiscard]] bool Has(const std::string& key) const
+    Section(const Section&) = delete;
+    Section& operator=(const Section&) = delete;
+
+    [[nodiscard]] const OptionValues& In() const
     {
-        return m_left.count(key) > 0;
+        return m_values;
     }
 
-    [[nodiscard]] std::string PlaceOf(const std::string& key) const
+    void Drop(const std::vector<std::string>& keys)
     {
-        const auto at = m_workload.places.find(m_prefix + key);
-        if (at != m_workload.places.end())
+        for (const std::string& key : keys)
         {
-            return at->second;
+            m_texts.erase(key);
         }
-        // Any key of the section is near.
-        const auto near = m_workload.places.lower_bound(m_prefix);
-        const bool inside = near != m_workload.places.end() &&
-                            near->first.compare(0, m_prefix.size(), m_prefix) == 0;
-        return inside ? near->second : m_workload.place;
     }
 
-    [[noreturn]] void Fail(const std::string& key,
-                           const std::string& found,
-                           const std::string& expected) const
-    {
-        throw SpecError(PlaceOf(key),
-                        "workload." + m_prefix + key + ": found " + found + ", expected " +
-                            expected);
-    }
-
-    /** The text of a key, which counts as read; "" if it is absent. */
-    std::string Take(const std::string& key)
-    {
-        const auto at = m_left.find(key);
-        if (at == m_left.end())
-        {
-            return "";
-        }
-        std::string text = at->second;
-        m_left.erase(at);
-        return text;
-    }
-
-    std::uint32_t Count(const std::string& key,
-                        std::uint32_t fallback,
-                        std::uint32_t least,
-                        std::uint32_t most)
-    {
-        if (!Has(key))
-        {
-            return fallback;
-        }
-        const std::string text = Take(key);
-        const bool digits = !text.empty() && text.size() <= 10 &&
-                            text.find_first_not_of("0123456789") == std::string::npos;
-        const std::uint64_t value = digits ? std::stoull(text) : 0;
-        if (!digits || value < least || value > most)
-        {
-            Fail(key,
-                 "'" + Printable(text) + "'",
-                 "a whole number in " + std::to_string(least) + ".." + std::to_string(most));
-        }
-        return static_cast<std::uint32_t>(value);
-    }
-
-    double Number(const std::string& key, double fallback, double most)
-    {
-        if (!Has(key))
-        {
-            return fallback;
-        }
-        const std::string text = Take(key);
-        char* end = nullptr;
-        const double value = std::strtod(text.c_str(), &end);
-        if (text.empty() || *end != '\0' || !(value > 0) || !(value <= most))
-        {
-            Fail(key,
-                 "'" + Printable(text) + "'",
-                 "a number above 0, at most " + std::to_string(std::llround(most)));
-        }
-        return value;
-    }
-
-    SimTime Time(const std::string& key, SimTime fallback, SimTime least)
-    {
-        if (!Has(key))
-        {
-            return fallback;
-        }
-        const std::string text = Take(key);
-        try
-        {
-            const SimTime time = ParseTime(text);
-            if (time >= least && time <= kMaxTime)
-            {
-                return time;
-            }
-        }
-        catch (const std::invalid_argument& error)
-        {
-            throw SpecError(PlaceOf(key), "workload." + m_prefix + key + ": " + error.what());
-        }
-        Fail(key,
-             "'" + Printable(text) + "'",
-             "a time in " + FormatTime(least) + ".." + FormatTime(kMaxTime));
-    }
-
-    std::size_t Choice(const std::string& key,
-                       const std::vector<std::string>& names,
-                       std::size_t fallback)
-    {
-        if (!Has(key))
-        {
-            return fallback;
-        }
-        const std::string text = Take(key);
-        const auto at = std::find(names.begin(), names.end(), text);
-        if (at == names.end())
-        {
-            std::string list;
-            for (const std::string& name : names)
-            {
-                list += (list.empty() ? "" : ", ") + name;
-            }
-            Fail(key, "'" + Printable(text) + "'", "one of " + list + DidYouMean(text, names));
-        }
-        return static_cast<std::size_t>(at - names.begin());
-    }
-
-    /** What nobody has taken. */
+    /** What nobody has read. */
     [[nodiscard]] const std::map<std::string, std::string>& Left() const
     {
-        return m_left;
+        return m_texts;
     }
 
-    [[nodiscard]] const std::string& Prefix() const
+    /** The entries of @p all whose key begins with @p prefix, without it. */
+    static void Below(const std::map<std::string, std::string>& all,
+                      const std::string& prefix,
+                      std::map<std::string, std::string>& below)
     {
-        return m_prefix;
+        for (auto it = all.lower_bound(prefix);
+             it != all.end() && it->first.compare(0, prefix.size(), prefix) == 0;
+             ++it)
+        {
+            below.emplace(it->first.substr(prefix.size()), it->second);
+        }
     }
 
   private:
-    const WorkloadSpec& m_workload;
-    std::string m_prefix;
-    std::map<std::string, std::string> m_left;
+    std::map<std::string, std::string> m_texts;
+    std::map<std::string, std::string> m_places;
+    std::string m_place;
+    OptionValues m_values;
 };
 
 /** What a job takes if it says nothing. */
@@ -212,10 +111,7 @@ TakeStrategy(Section& section, std::map<std::string, std::string>& strategy)
     {
         return;
     }
-    for (const std::string& key : keys)
-    {
-        static_cast<void>(section.Take(key));
-    }
+    section.Drop(keys);
     const auto kind = own.find("kind");
     if (kind != own.end() && kind->second == "data-parallel")
     {
@@ -228,16 +124,16 @@ TakeStrategy(Section& section, std::map<std::string, std::string>& strategy)
 JobKind
 TakeKind(const Scenario& scenario, Section& section, const Defaults& defaults)
 {
+    const OptionValues& in = section.In();
     JobKind kind;
-    kind.place = section.PlaceOf("model");
+    kind.place = in.PlaceOf("model");
     kind.strategy = defaults.strategy;
     TakeStrategy(section, kind.strategy);
-    kind.servers = section.Count("servers", defaults.servers, 1, scenario.servers.count);
+    kind.servers = in.Count("servers", defaults.servers, 1, scenario.servers.count);
     if (kind.servers == 0)
     {
-        section.Fail("servers", "nothing", "how many servers the job takes");
+        in.Fail("servers", "nothing", "how many servers the job takes");
     }
-    kind.name = section.Take("name");
     static const std::vector<std::pair<const char*, WorkloadKind>> sources = {
         {"model", WorkloadKind::Model},
         {"taskgraph", WorkloadKind::TaskGraph},
@@ -245,32 +141,34 @@ TakeKind(const Scenario& scenario, Section& section, const Defaults& defaults)
     std::string source;
     for (const auto& [key, workload] : sources)
     {
-        if (!section.Has(key))
+        if (!in.Has(key))
         {
             continue;
         }
         if (!source.empty())
         {
-            section.Fail(key, "it beside '" + source + "'", "one of model, taskgraph or trace");
+            in.Fail(key, "it beside '" + source + "'", "one of model, taskgraph or trace");
         }
         source = key;
-        kind.place = section.PlaceOf(key);
+        kind.place = in.PlaceOf(key);
         kind.workload.kind = workload;
-        kind.workload.path = section.Take(key);
+        kind.workload.path = in.Text(key);
     }
     if (source.empty() || kind.workload.path.empty())
     {
-        section.Fail("model", "nothing", "what the job runs: model, taskgraph or trace");
+        in.Fail("model", "nothing", "what the job runs: model, taskgraph or trace");
     }
+    kind.name = in.Has("name") ? in.Text("name") : "";
     if (kind.name.empty())
     {
         kind.name = kind.workload.path.substr(kind.workload.path.rfind('/') + 1);
     }
+    section.Drop({"servers", "name", source});
     kind.workload.place = kind.place;
     kind.workload.options = section.Left();
     for (const auto& [key, text] : section.Left())
     {
-        kind.workload.places[key] = section.PlaceOf(key);
+        kind.workload.places[key] = in.PlaceOf(key);
     }
     return kind;
 }
@@ -298,19 +196,18 @@ Known(std::vector<JobKind>& kinds, JobKind kind)
     return static_cast<std::uint32_t>(kinds.size() - 1);
 }
 
-/** Numbers of the sections below @p prefix, `jobs.` say: 0, 1, 2, ... */
+/** How many sections 0, 1, 2, ... there are below @p prefix, `jobs.` say; 0 if it is no list. */
 std::uint32_t
 CountSections(const WorkloadSpec& workload, const std::string& prefix)
 {
+    std::map<std::string, std::string> below;
+    Section::Below(workload.options, prefix, below);
     std::set<std::string> numbers;
-    for (auto it = workload.options.lower_bound(prefix);
-         it != workload.options.end() && it->first.compare(0, prefix.size(), prefix) == 0;
-         ++it)
+    for (const auto& [key, text] : below)
     {
-        const std::string rest = it->first.substr(prefix.size());
-        numbers.insert(rest.substr(0, rest.find('.')));
+        numbers.insert(key.substr(0, key.find('.')));
     }
-    return static_cast<std::uint32_t>(numbers.size());
+    return numbers.count("0") > 0 ? static_cast<std::uint32_t>(numbers.size()) : 0;
 }
 
 void
@@ -320,10 +217,12 @@ ReadList(const Scenario& scenario, const Defaults& defaults, JobsSpec& spec)
     for (std::uint32_t k = 0; k < count; ++k)
     {
         Section section(scenario.workload, "jobs." + std::to_string(k) + ".");
+        const OptionValues& in = section.In();
         ClusterEntry job;
-        job.arrival = section.Time("arrival", 0, 0);
-        job.estimate = section.Time("estimate", 0, 1);
-        job.iterations = section.Count("iterations", defaults.iterations, 1, kMaxJobIterations);
+        job.arrival = in.Time("arrival", 0, 0, kMaxTime);
+        job.estimate = in.Time("estimate", 0, 1, kMaxTime);
+        job.iterations = in.Count("iterations", defaults.iterations, 1, kMaxJobIterations);
+        section.Drop({"arrival", "estimate", "iterations"});
         job.kind = Known(spec.kinds, TakeKind(scenario, section, defaults));
         spec.listed.push_back(job);
     }
@@ -333,35 +232,39 @@ void
 ReadMix(const Scenario& scenario, Defaults defaults, JobsSpec& spec)
 {
     Section section(scenario.workload, "jobs.");
-    spec.arrivals = section.Choice("arrivals", {"together", "poisson"}, 0) == 0
-                        ? ArrivalRule::Together
-                        : ArrivalRule::Poisson;
-    spec.count = section.Count("count", 0, 1, kMaxJobs);
-    spec.load = section.Number("load", 0, 100);
-    spec.interval = section.Time("interval", 0, 1);
-    defaults.servers = section.Count("servers", 0, 1, scenario.servers.count);
-    defaults.iterations = section.Count("iterations", defaults.iterations, 1, kMaxJobIterations);
+    const OptionValues& in = section.In();
+    spec.arrivals = in.Choice("arrivals", {"together", "poisson"}, 0) == 0 ? ArrivalRule::Together
+                                                                           : ArrivalRule::Poisson;
+    spec.count = in.Count("count", 0, 1, kMaxJobs);
+    spec.load = in.Number("load", 0, kLeastShare, 100);
+    spec.interval = in.Time("interval", 0, 1, kMaxTime);
+    defaults.servers = in.Count("servers", 0, 1, scenario.servers.count);
+    defaults.iterations = in.Count("iterations", defaults.iterations, 1, kMaxJobIterations);
+    section.Drop({"arrivals", "count", "load", "interval", "servers", "iterations"});
     TakeStrategy(section, defaults.strategy);
     for (const auto& [key, text] : section.Left())
     {
         if (key.rfind("mix.", 0) != 0)
         {
-            section.Fail(key,
-                         "an unknown key",
-                         "arrivals, count, interval, iterations, load, mix, servers or strategy");
+            in.Fail(key,
+                    "an unknown key",
+                    "arrivals, count, interval, iterations, load, mix, servers or strategy");
         }
     }
     const std::uint32_t items = CountSections(scenario.workload, "jobs.mix.");
     if (items == 0)
     {
-        section.Fail("mix", "nothing", "a list of jobs with weights");
+        in.Fail("mix",
+                section.Left().empty() ? "nothing" : "a section",
+                "a list of jobs with weights");
     }
     for (std::uint32_t k = 0; k < items; ++k)
     {
         Section job(scenario.workload, "jobs.mix." + std::to_string(k) + ".");
         MixItem item;
-        item.weight = job.Number("weight", 1, 1e9);
-        item.iterations = job.Count("iterations", defaults.iterations, 1, kMaxJobIterations);
+        item.weight = job.In().Number("weight", 1, kLeastShare, 1e9);
+        item.iterations = job.In().Count("iterations", defaults.iterations, 1, kMaxJobIterations);
+        job.Drop({"weight", "iterations"});
         item.kind = Known(spec.kinds, TakeKind(scenario, job, defaults));
         spec.mix.push_back(item);
     }
@@ -369,26 +272,26 @@ ReadMix(const Scenario& scenario, Defaults defaults, JobsSpec& spec)
     {
         if (spec.interval != 0)
         {
-            section.Fail("interval", "it with jobs that come together", "arrivals: poisson");
+            in.Fail("interval", "it with jobs that come together", "arrivals: poisson");
         }
         if ((spec.count != 0) == (spec.load != 0))
         {
-            section.Fail("count",
-                         spec.count != 0 ? "it beside load" : "neither it nor load",
-                         "one of count and load");
+            in.Fail("count",
+                    spec.count != 0 ? "it beside load" : "neither it nor load",
+                    "one of count and load");
         }
     }
     else
     {
         if (spec.count == 0)
         {
-            section.Fail("count", "nothing", "how many jobs arrive");
+            in.Fail("count", "nothing", "how many jobs arrive");
         }
         if ((spec.interval != 0) == (spec.load != 0))
         {
-            section.Fail("load",
-                         spec.load != 0 ? "it beside interval" : "neither it nor interval",
-                         "one of load and interval");
+            in.Fail("load",
+                    spec.load != 0 ? "it beside interval" : "neither it nor interval",
+                    "one of load and interval");
         }
     }
 }
@@ -403,13 +306,15 @@ ReadJobs(const Scenario& scenario)
     defaults.iterations = scenario.iterations;
     defaults.strategy = scenario.strategy;
     Section section(scenario.workload, "");
-    spec.queue = static_cast<QueueRule>(section.Choice("queue", QueueRuleNames(), 0));
-    spec.placement = static_cast<ServerChoice>(section.Choice("placement", ServerChoiceNames(), 0));
+    const OptionValues& in = section.In();
+    spec.queue = static_cast<QueueRule>(in.Choice("queue", QueueRuleNames(), 0));
+    spec.placement = static_cast<ServerChoice>(in.Choice("placement", ServerChoiceNames(), 0));
+    section.Drop({"queue", "placement"});
     for (const auto& [key, text] : section.Left())
     {
         if (key.rfind("jobs.", 0) != 0)
         {
-            section.Fail(key, "an unknown key", "queue or placement beside jobs");
+            in.Fail(key, "an unknown key", "queue or placement beside jobs");
         }
     }
     if (std::any_of(scenario.workload.options.begin(),
@@ -502,50 +407,27 @@ DrawJobs(const JobsSpec& spec,
 PanelSpec
 TakePanel(FabricSpec& fabric)
 {
+    static const std::vector<std::string> keys = {"move", "flip", "look_ahead"};
+    std::map<std::string, std::string> texts;
+    Section::Below(fabric.options, "panel.", texts);
+    std::map<std::string, std::string> places;
+    for (const auto& [key, text] : texts)
+    {
+        places[key] = fabric.PlaceOf("panel." + key);
+        fabric.options.erase("panel." + key);
+    }
+    const OptionValues in(texts, places, fabric.place, fabric.kind + ".panel.");
+    for (const auto& [key, text] : texts)
+    {
+        if (std::find(keys.begin(), keys.end(), key) == keys.end())
+        {
+            in.Fail(key, "an unknown key", "one of move, flip, look_ahead" + DidYouMean(key, keys));
+        }
+    }
     PanelSpec panel;
-    const auto take = [&fabric](const char* key, auto read) {
-        const auto at = fabric.options.find(key);
-        if (at == fabric.options.end())
-        {
-            return;
-        }
-        const std::string text = at->second;
-        const std::string place = fabric.PlaceOf(key);
-        fabric.options.erase(at);
-        const auto fail = [&](const std::string& expected) {
-            throw SpecError(place,
-                            fabric.kind + "." + key + ": found '" + Printable(text) +
-                                "', expected " + expected);
-        };
-        read(text, fail);
-    };
-    const auto time = [](SimTime& out) {
-        return [&out](const std::string& text, const auto& fail) {
-            SimTime value = -1;
-            try
-            {
-                value = ParseTime(text);
-            }
-            catch (const std::invalid_argument&)
-            {
-                // Told below.
-            }
-            if (value < 0 || value > kMaxTime)
-            {
-                fail("a time such as 60s, at most 100 days");
-            }
-            out = value;
-        };
-    };
-    take("panel.move", time(panel.move));
-    take("panel.flip", time(panel.flip));
-    take("panel.look_ahead", [&panel](const std::string& text, const auto& fail) {
-        if (text != "true" && text != "false")
-        {
-            fail("true or false");
-        }
-        panel.lookAhead = text == "true";
-    });
+    panel.move = in.Time("move", panel.move, 0, kMaxTime);
+    panel.flip = in.Time("flip", panel.flip, 0, kMaxTime);
+    panel.lookAhead = in.Flag("look_ahead", panel.lookAhead);
     return panel;
 }
 

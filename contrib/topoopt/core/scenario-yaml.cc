@@ -342,7 +342,8 @@ ReadWorkload(const YamlValue& value, const std::string& file)
         else if (main.kind != YamlKind::List || main.items.empty())
         {
             throw SpecError(main.place,
-                            mainPath + ": found " + main.Found() +
+                            mainPath + ": found " +
+                                (main.kind == YamlKind::List ? "an empty list" : main.Found()) +
                                 ", expected a list of jobs, or a section with a mix of them");
         }
         for (std::size_t i = 0; main.kind == YamlKind::List && i < main.items.size(); ++i)

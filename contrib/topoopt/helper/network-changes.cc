@@ -101,6 +101,13 @@ CheckChanges(const Scenario& scenario,
         lines.push_back("changes    " + fabric.name + ": " +
                         CheckPolicy(scenario, optics, fabric, collectives));
     }
+    else if (!fabric.circuits.empty() &&
+             (HasOwnReconfiguration(spec) || !scenario.reconfiguration.empty()))
+    {
+        // Circuits that stay need a light path that closes, too.
+        static_cast<void>(
+            Reconfigurator::MakeDevice(optics, scenario.servers.nics * fabric.topology.servers));
+    }
     const FailurePlan& failures = scenario.failures;
     if (failures.events.empty())
     {

@@ -4,6 +4,7 @@
 #include "topoopt/core/yaml-document.h"
 
 #include <charconv>
+#include <set>
 #include <stdexcept>
 
 namespace topoopt::policies
@@ -58,13 +59,42 @@ ParseCircuits(const std::string& text, const std::string& place, const std::stri
     return plan;
 }
 
+/** How many plans there are: keys `plans.K.NAME`, and no others. */
+std::size_t
+CountPlans(const PolicyContext& context)
+{
+    std::set<std::string> numbers;
+    for (const auto& [key, text] : context.options)
+    {
+        const std::size_t first = key.find('.');
+        const std::size_t second = key.find('.', first + 1);
+        const std::string name = second == std::string::npos ? "" : key.substr(second + 1);
+        if (name != "at" && name != "before" && name != "circuits")
+        {
+            throw SpecError(context.place,
+                            "reconfiguration." + Printable(key) +
+                                ": found an unknown key, expected a list of {at: TIME, circuits: "
+                                "[0-1, ...]} or {before: COLLECTIVE, circuits: ...}");
+        }
+        numbers.insert(key.substr(first + 1, second - first - 1));
+    }
+    if (numbers.size() > kMaxPlans)
+    {
+        throw SpecError(context.place,
+                        "reconfiguration.plans: found " + std::to_string(numbers.size()) +
+                            ", expected at most " + std::to_string(kMaxPlans));
+    }
+    return numbers.size();
+}
+
 /** Plans that somebody else has made. */
 class Scheduled final : public ReconfigurationPolicy
 {
   public:
     explicit Scheduled(const PolicyContext& context)
     {
-        for (std::size_t k = 0; k < kMaxPlans; ++k)
+        const std::size_t count = CountPlans(context);
+        for (std::size_t k = 0; k < count; ++k)
         {
             const std::string path = "plans." + std::to_string(k) + ".";
             const auto find = [&](const char* key) -> const std::string* {
@@ -74,10 +104,6 @@ class Scheduled final : public ReconfigurationPolicy
             const std::string* at = find("at");
             const std::string* before = find("before");
             const std::string* circuits = find("circuits");
-            if (at == nullptr && before == nullptr && circuits == nullptr)
-            {
-                break;
-            }
             const std::string what = "reconfiguration." + path;
             if ((at == nullptr) == (before == nullptr) || circuits == nullptr)
             {
