@@ -611,7 +611,7 @@ TEST(FromFile, NeedsAFileThatFits)
 }
 
 std::string
-Write(const std::string& text)
+WriteTopology(const std::string& text)
 {
     const std::string file = testing::TempDir() + "topology-" +
                              testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -621,15 +621,15 @@ Write(const std::string& text)
 
 TEST(FileFabric, ReadsYaml)
 {
-    const std::string file = Write("servers: 3\n"
-                                   "switches: [left, right]\n"
-                                   "rate: 100Gbps\n"
-                                   "links:\n"
-                                   "  - {from: s0, to: left}\n"
-                                   "  - {from: s1, to: right, rate: 25Gbps, delay: 2us}\n"
-                                   "  - {from: s2, to: right}\n"
-                                   "  - {from: left, to: right, count: 2}\n"
-                                   "  - {from: s0, to: s1, simplex: true}\n");
+    const std::string file = WriteTopology("servers: 3\n"
+                                           "switches: [left, right]\n"
+                                           "rate: 100Gbps\n"
+                                           "links:\n"
+                                           "  - {from: s0, to: left}\n"
+                                           "  - {from: s1, to: right, rate: 25Gbps, delay: 2us}\n"
+                                           "  - {from: s2, to: right}\n"
+                                           "  - {from: left, to: right, count: 2}\n"
+                                           "  - {from: s0, to: s1, simplex: true}\n");
     const Fabric fabric = Build("file", 3, 1, {{"file", file}});
     EXPECT_EQ(fabric.topology.links.size(), 11U);
     EXPECT_EQ(fabric.topology.links[2].rate.bps, 25'000'000'000U);
@@ -648,7 +648,7 @@ TEST(FileFabric, ReadsYaml)
 TEST(FileFabric, SaysWhereTheYamlIsWrong)
 {
     const auto error = [](const std::string& text) {
-        const std::string file = Write(text);
+        const std::string file = WriteTopology(text);
         const std::string what = ErrorOf("file", 2, 1, {{"file", file}});
         return what.substr(0, file.size()) == file ? what.substr(file.size()) : what;
     };
@@ -671,14 +671,15 @@ TEST(FileFabric, SaysWhereTheYamlIsWrong)
 
 TEST(FileFabric, ReadsTheHpccFormat)
 {
-    const std::string file = Write("4 2 4\n1 3\n0 1 100Gbps 0.001ms 0\n2 3 40Gbps 1000ns 0.000000\n"
-                                   "1 3 100Gbps 1us 0\n1 3 100Gbps 1us 0\n");
+    const std::string file =
+        WriteTopology("4 2 4\n1 3\n0 1 100Gbps 0.001ms 0\n2 3 40Gbps 1000ns 0.000000\n"
+                      "1 3 100Gbps 1us 0\n1 3 100Gbps 1us 0\n");
     const Fabric fabric = Build("file", 2, 1, {{"file", file}});
     EXPECT_EQ(fabric.topology.links.size(), 8U);
     EXPECT_EQ(fabric.topology.links[2].src, 1U); // host 2 is the second server
     EXPECT_EQ(fabric.router->Paths(0, 1).size(), 2U);
     const auto error = [](const std::string& text) {
-        const std::string path = Write(text);
+        const std::string path = WriteTopology(text);
         const std::string what = ErrorOf("file", 2, 1, {{"file", path}});
         return what.substr(0, path.size()) == path ? what.substr(path.size()) : what;
     };

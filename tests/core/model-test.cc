@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "model-support.h"
 #include "topoopt/core/device.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/model-expression.h"
@@ -16,20 +17,11 @@
 #include <vector>
 
 using namespace topoopt;
+using topoopt::test::kRoots;
+using topoopt::test::LoadOwn;
 
 namespace
 {
-
-const std::vector<std::string> kRoots{TOPOOPT_SOURCE_DIR};
-
-Model
-Load(const std::string& name, const std::string& configuration = "")
-{
-    ModelOptions options;
-    options.roots = kRoots;
-    options.configuration = configuration;
-    return LoadModel(name, options);
-}
 
 /** Loads a model from text; the message of the error if there is one. */
 std::string
@@ -103,20 +95,20 @@ TEST(ModelExpression, RefusesWhatHasNoValue)
 /** Bytes of the dense parameters, docs/topoopt-spec 5.2 and 5.3; the sums of published task graphs. */
 TEST(Model, DenseBytesOfTheSixAreThePublishedOnes)
 {
-    EXPECT_EQ(Load("dlrm", "dedicated-128").DenseBytes(), 1'225'056'260U);
-    EXPECT_EQ(Load("dlrm", "sweep-128").DenseBytes(), 1'359'273'988U);
-    EXPECT_EQ(Load("dlrm", "shared-16").DenseBytes(), 306'343'940U);
-    EXPECT_EQ(Load("candle", "dedicated-128").DenseBytes(), 94'442'422'284U);
-    EXPECT_EQ(Load("candle", "shared-16").DenseBytes(), 4'752'687'116U);
-    EXPECT_EQ(Load("bert", "dedicated-128").DenseBytes(), 805'507'076U);
-    EXPECT_EQ(Load("bert", "shared-16").DenseBytes(), 226'569'220U);
-    EXPECT_EQ(Load("vgg16", "dedicated-128").DenseBytes(), 1'157'409'952U);
-    EXPECT_EQ(Load("vgg16", "shared-16").DenseBytes(), 1'157'409'952U);
+    EXPECT_EQ(LoadOwn("dlrm", "dedicated-128").DenseBytes(), 1'225'056'260U);
+    EXPECT_EQ(LoadOwn("dlrm", "sweep-128").DenseBytes(), 1'359'273'988U);
+    EXPECT_EQ(LoadOwn("dlrm", "shared-16").DenseBytes(), 306'343'940U);
+    EXPECT_EQ(LoadOwn("candle", "dedicated-128").DenseBytes(), 94'442'422'284U);
+    EXPECT_EQ(LoadOwn("candle", "shared-16").DenseBytes(), 4'752'687'116U);
+    EXPECT_EQ(LoadOwn("bert", "dedicated-128").DenseBytes(), 805'507'076U);
+    EXPECT_EQ(LoadOwn("bert", "shared-16").DenseBytes(), 226'569'220U);
+    EXPECT_EQ(LoadOwn("vgg16", "dedicated-128").DenseBytes(), 1'157'409'952U);
+    EXPECT_EQ(LoadOwn("vgg16", "shared-16").DenseBytes(), 1'157'409'952U);
 }
 
 TEST(Model, ResnetEndsAt8192Features)
 {
-    const Model model = Load("resnet50");
+    const Model model = LoadOwn("resnet50");
     // 1 + 16 x 3 + 4 convolutions and a dense layer; no batch normalisation.
     const auto weighted = std::count_if(model.operators.begin(),
                                         model.operators.end(),
@@ -133,12 +125,12 @@ TEST(Model, LanguageModelsHaveTheirKnownSizes)
         return static_cast<double>(model.DenseBytes()) / model.parameterBytes / 1e9;
     };
     // GPT-3 without position embeddings, which the model leaves out; the output layer is counted once more here.
-    EXPECT_NEAR(billions(Load("gpt3", "dedicated-128")), 174.6 + 0.6, 0.4);
-    EXPECT_NEAR(billions(Load("llama3-70b", "dedicated-128")), 70.6, 0.1);
-    EXPECT_NEAR(billions(Load("llama3-70b", "shared-16")), 8.03, 0.02);
-    EXPECT_NEAR(billions(Load("mixtral")), 46.7, 0.1);
+    EXPECT_NEAR(billions(LoadOwn("gpt3", "dedicated-128")), 174.6 + 0.6, 0.4);
+    EXPECT_NEAR(billions(LoadOwn("llama3-70b", "dedicated-128")), 70.6, 0.1);
+    EXPECT_NEAR(billions(LoadOwn("llama3-70b", "shared-16")), 8.03, 0.02);
+    EXPECT_NEAR(billions(LoadOwn("mixtral")), 46.7, 0.1);
     // Six FLOPs per weight and token, and attention over 8192 tokens (about a fifth on top at 70B).
-    const Model llama = Load("llama3-70b", "dedicated-128");
+    const Model llama = LoadOwn("llama3-70b", "dedicated-128");
     double flops = 0;
     for (const Operator& op : llama.operators)
     {
@@ -151,7 +143,7 @@ TEST(Model, EveryOperatorOfTheSixIsMeasured)
 {
     for (const char* name : {"dlrm", "candle", "bert", "vgg16", "resnet50", "ncf"})
     {
-        const Model model = Load(name);
+        const Model model = LoadOwn(name);
         const ComputeTimes times(model, kRoots);
         for (const Operator& op : model.operators)
         {
@@ -180,7 +172,7 @@ TEST(Model, ComputeOfAServerIsThePublishedOne)
                            Row{"vgg16", "dedicated-128", 29.6, 70.9},
                            Row{"vgg16", "shared-16", 29.6, 70.9}})
     {
-        const Model model = Load(row.model, row.configuration);
+        const Model model = LoadOwn(row.model, row.configuration);
         const ComputeTimes times(model, kRoots);
         double forward = 0;
         double backward = 0;
@@ -311,7 +303,7 @@ TEST(Model, UnknownNamesGetSuggestions)
 
 TEST(ComputeTimes, InterpolateBetweenAndScaleBeyondRows)
 {
-    const Model model = Load("dlrm", "shared-16");
+    const Model model = LoadOwn("dlrm", "shared-16");
     const ComputeTimes times(model, kRoots);
     const Operator& dense = model.operators[0];
     ASSERT_EQ(dense.measuredAs, "Dense_1024_1024");
@@ -445,7 +437,7 @@ TEST(ComputeTimes, ReadMeasurementFilesOfTheReference)
     options.overrides["measured"] = golden + "dlrm16.json";
     const Model model = LoadModel("dlrm", options);
     const ComputeTimes theirs(model, kRoots);
-    const ComputeTimes ours(Load("dlrm", "shared-16"), kRoots);
+    const ComputeTimes ours(LoadOwn("dlrm", "shared-16"), kRoots);
     for (const Operator& op : model.operators)
     {
         const double samples =

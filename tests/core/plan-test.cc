@@ -48,7 +48,7 @@ Save(const std::string& text, const std::string& name)
 }
 
 std::string
-ErrorOf(const std::string& text)
+ErrorOfPlan(const std::string& text)
 {
     try
     {
@@ -249,20 +249,22 @@ TEST(Plan, NeedsAModelAndAFabric)
 TEST(Plan, ErrorsNameTheirPlace)
 {
     const std::string text = WritePlan(MakePlan(CandleScenario(0), {}));
-    EXPECT_EQ(ErrorOf(text), "");
-    EXPECT_NE(ErrorOf(Replaced(text, "plan: 1", "plan: 2")).find("plan: found '2'"),
+    EXPECT_EQ(ErrorOfPlan(text), "");
+    EXPECT_NE(ErrorOfPlan(Replaced(text, "plan: 1", "plan: 2")).find("plan: found '2'"),
               std::string::npos);
-    EXPECT_NE(ErrorOf(Replaced(text, "stages: 1", "stages: 0")).find("strategy.stages"),
+    EXPECT_NE(ErrorOfPlan(Replaced(text, "stages: 1", "stages: 0")).find("strategy.stages"),
               std::string::npos);
-    EXPECT_NE(ErrorOf(Replaced(text, "ranks: \"0-15\"", "ranks: \"15-0\"")).find("ranks: found"),
+    EXPECT_NE(
+        ErrorOfPlan(Replaced(text, "ranks: \"0-15\"", "ranks: \"15-0\"")).find("ranks: found"),
+        std::string::npos);
+    EXPECT_NE(ErrorOfPlan(Replaced(text, "micro_batches", "micro_batchs")).find("did you mean"),
               std::string::npos);
-    EXPECT_NE(ErrorOf(Replaced(text, "micro_batches", "micro_batchs")).find("did you mean"),
-              std::string::npos);
-    EXPECT_NE(ErrorOf(Replaced(text, "servers: \"0-15\"", "servers: \"0-16\"")).find("found 16"),
-              std::string::npos);
-    EXPECT_NE(ErrorOf(Replaced(Replaced(text, "fidelity: \"packet\"", "fidelity: flow"),
-                               "link_samples: false",
-                               "link_samples: on"))
+    EXPECT_NE(
+        ErrorOfPlan(Replaced(text, "servers: \"0-15\"", "servers: \"0-16\"")).find("found 16"),
+        std::string::npos);
+    EXPECT_NE(ErrorOfPlan(Replaced(Replaced(text, "fidelity: \"packet\"", "fidelity: flow"),
+                                   "link_samples: false",
+                                   "link_samples: on"))
                   .find("results.link_samples: found on with fidelity: flow"),
               std::string::npos);
     // A strategy of another shape is found out when it is to run.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "model-support.h"
 #include "topoopt/core/alternating.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/topology-kinds.h"
@@ -12,20 +13,11 @@
 #include <set>
 
 using namespace topoopt;
+using topoopt::test::kRoots;
+using topoopt::test::LoadOwn;
 
 namespace
 {
-
-const std::vector<std::string> kRoots{TOPOOPT_SOURCE_DIR};
-
-Model
-Load(const std::string& name, const std::string& configuration)
-{
-    ModelOptions options;
-    options.roots = kRoots;
-    options.configuration = configuration;
-    return LoadModel(name, options);
-}
 
 /** A model of a few operators on 4 servers, from text. */
 Model
@@ -101,7 +93,7 @@ TEST(IterationEstimator, DemandIsThatOfTheTaskGraph)
 {
     for (const char* name : {"dlrm", "bert", "candle"})
     {
-        Bench bench(Load(name, "shared-16"), 4);
+        Bench bench(LoadOwn(name, "shared-16"), 4);
         const SearchSpace space(bench.model, *bench.times, 16, SearchOptions{});
         IterationEstimator estimator = bench.Estimator();
         estimator.Set(DataParallel(bench.model, 16));
@@ -143,7 +135,7 @@ TEST(IterationEstimator, DemandIsThatOfTheTaskGraph)
 
 TEST(IterationEstimator, ChangesGiveTheSameAsStartingAnew)
 {
-    Bench bench(Load("dlrm", "shared-16"), 4);
+    Bench bench(LoadOwn("dlrm", "shared-16"), 4);
     const SearchSpace space(bench.model, *bench.times, 16, SearchOptions{});
     IterationEstimator estimator = bench.Estimator();
     const Strategy start = DataParallel(bench.model, 16);
@@ -176,7 +168,7 @@ TEST(IterationEstimator, IsNearTheFluidSimulator)
     std::vector<double> errors;
     for (const char* name : {"dlrm", "candle", "bert", "vgg16", "resnet50", "ncf"})
     {
-        Bench bench(Load(name, "shared-16"), 4);
+        Bench bench(LoadOwn(name, "shared-16"), 4);
         SearchOptions options;
         options.ignoreMemory = true;
         const SearchSpace space(bench.model, *bench.times, 16, options);
@@ -319,7 +311,7 @@ TEST(Search, FindsTheOptimumOfSmallCases)
 
 TEST(Search, IsTheSameOnAnyNumberOfThreads)
 {
-    Bench bench(Load("candle", "shared-16"), 4);
+    Bench bench(LoadOwn("candle", "shared-16"), 4);
     SearchOptions options;
     options.budget = 160;
     options.rounds = 2;
@@ -340,7 +332,7 @@ TEST(Search, IsTheSameOnAnyNumberOfThreads)
 TEST(Search, AlternatingBeatsDataParallelismOnBranches)
 {
     // Five wide branches: given groups of servers of their own, they reduce far fewer bytes each.
-    Bench bench(Load("candle", "shared-16"), 4);
+    Bench bench(LoadOwn("candle", "shared-16"), 4);
     SearchOptions options;
     options.budget = 1000;
     options.ignoreMemory = true;
@@ -358,7 +350,7 @@ TEST(Search, AlternatingBeatsDataParallelismOnBranches)
 
 TEST(Search, KeepsTheBestWhenInterrupted)
 {
-    Bench bench(Load("dlrm", "shared-16"), 4);
+    Bench bench(LoadOwn("dlrm", "shared-16"), 4);
     std::atomic<bool> interrupt{true};
     SearchOptions options;
     options.interrupt = &interrupt;
@@ -376,7 +368,7 @@ TEST(Search, KeepsTheBestWhenInterrupted)
 
 TEST(Search, FlexNetProposesWhatTheReferenceDoes)
 {
-    const Model model = Load("dlrm", "shared-16");
+    const Model model = LoadOwn("dlrm", "shared-16");
     const ComputeTimes times(model, kRoots);
     SearchOptions options;
     options.flexnet = true;
@@ -417,7 +409,7 @@ TEST(Search, FlexNetProposesWhatTheReferenceDoes)
 
 TEST(Search, FlexNetWalkIsReproducibleAndNeverWorse)
 {
-    Bench bench(Load("dlrm", "shared-16"), 4);
+    Bench bench(LoadOwn("dlrm", "shared-16"), 4);
     SearchOptions options;
     options.flexnet = true;
     options.budget = 200;
@@ -434,7 +426,7 @@ TEST(Search, FlexNetWalkIsReproducibleAndNeverWorse)
 
 TEST(Search, HybridGridOrdersWhatFits)
 {
-    Bench bench(Load("gpt3", "shared-16"), 8);
+    Bench bench(LoadOwn("gpt3", "shared-16"), 8);
     bench.problem.ranksPerServer = 8;
     bench.problem.estimate.intraRate = BitRate{3'600'000'000'000};
     const auto grid = HybridGrid(bench.problem, BitRate{800'000'000'000}, false);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "model-support.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/placement.h"
 #include "topoopt/core/strategy.h"
@@ -11,23 +12,11 @@
 #include <set>
 
 using namespace topoopt;
+using topoopt::test::kRoots;
+using topoopt::test::LoadOwn;
 
 namespace
 {
-
-const std::vector<std::string> kRoots{TOPOOPT_SOURCE_DIR};
-
-Model
-Load(const std::string& name,
-     const std::string& configuration,
-     std::map<std::string, std::string> overrides = {})
-{
-    ModelOptions options;
-    options.roots = kRoots;
-    options.configuration = configuration;
-    options.overrides = std::move(overrides);
-    return LoadModel(name, options);
-}
 
 BuildOptions
 Options(bool flexnet)
@@ -101,7 +90,7 @@ FlexNetGraphOf(const Model& model)
 /** Published graph 10dlrm_16. */
 TEST(TaskGraphOfModel, DlrmOn16HasThePublishedStatistics)
 {
-    const Statistics s = StatisticsOf(FlexNetGraphOf(Load("dlrm", "shared-16")));
+    const Statistics s = StatisticsOf(FlexNetGraphOf(LoadOwn("dlrm", "shared-16")));
     EXPECT_EQ(s.forward, 400U);
     EXPECT_EQ(s.backward, 400U);
     EXPECT_EQ(s.allReduces, 62U);
@@ -118,7 +107,7 @@ TEST(TaskGraphOfModel, DlrmOn16HasThePublishedStatistics)
 /** Published graph 100vgg_16. */
 TEST(TaskGraphOfModel, VggOn16HasThePublishedStatistics)
 {
-    const Statistics s = StatisticsOf(FlexNetGraphOf(Load("vgg16", "shared-16")));
+    const Statistics s = StatisticsOf(FlexNetGraphOf(LoadOwn("vgg16", "shared-16")));
     EXPECT_EQ(s.forward, 368U);
     EXPECT_EQ(s.backward, 368U);
     EXPECT_EQ(s.allReduces, 32U);
@@ -130,7 +119,7 @@ TEST(TaskGraphOfModel, VggOn16HasThePublishedStatistics)
 /** Published graph 25dlrm_128. */
 TEST(TaskGraphOfModel, DlrmOn128HasThePublishedStatistics)
 {
-    const Statistics s = StatisticsOf(FlexNetGraphOf(Load("dlrm", "dedicated-128")));
+    const Statistics s = StatisticsOf(FlexNetGraphOf(LoadOwn("dlrm", "dedicated-128")));
     EXPECT_EQ(s.forward, 3136U);
     EXPECT_EQ(s.backward, 3136U);
     EXPECT_EQ(s.allReduces, 110U);
@@ -147,14 +136,14 @@ TEST(TaskGraphOfModel, DlrmOn128HasThePublishedStatistics)
 /** Published graphs 10transformer_16 and, for the delays of AllReduces, 100vgg_16. */
 TEST(TaskGraphOfModel, BertOn16AndDelaysOfVgg)
 {
-    const Statistics s = StatisticsOf(FlexNetGraphOf(Load("bert", "shared-16")));
+    const Statistics s = StatisticsOf(FlexNetGraphOf(LoadOwn("bert", "shared-16")));
     EXPECT_EQ(s.forward, 976U);
     EXPECT_EQ(s.allReduces, 68U);
     EXPECT_EQ(s.transfers, 0U);
     EXPECT_EQ(s.bySize.at(16).second, 226'569'220U);
     EXPECT_NEAR(s.busyMaxMs, 62.202, 0.0006);
 
-    const TaskGraph vgg = FlexNetGraphOf(Load("vgg16", "shared-16"));
+    const TaskGraph vgg = FlexNetGraphOf(LoadOwn("vgg16", "shared-16"));
     double sum = 0;
     for (const Task& task : vgg.tasks)
     {
@@ -186,10 +175,11 @@ TEST(TaskGraphOfModel, BatchSweepVolumesAndBandwidthTax)
     {
         for (const std::uint32_t elementBytes : {8U, 4U})
         {
-            const Model model = Load("dlrm",
-                                     "sweep-128",
-                                     {{"batch_per_gpu", row.batch},
-                                      {"embedding_element_bytes", std::to_string(elementBytes)}});
+            const Model model =
+                LoadOwn("dlrm",
+                        "sweep-128",
+                        {{"batch_per_gpu", row.batch},
+                         {"embedding_element_bytes", std::to_string(elementBytes)}});
             const TaskGraph graph = FlexNetGraphOf(model);
             const Demand demand = DemandOf(graph, BlockPlacement(graph.ranks, 128));
             ASSERT_EQ(demand.allReduces.size(), 1U);
@@ -218,7 +208,7 @@ TEST(TaskGraphOfModel, BatchSweepVolumesAndBandwidthTax)
 
 TEST(TaskGraphOfModel, IterationsFollowEachOther)
 {
-    const Model model = Load("vgg16", "shared-16");
+    const Model model = LoadOwn("vgg16", "shared-16");
     const Strategy strategy = DataParallel(model, 16);
     const TaskGraph one = BuildIteration(model, strategy, 16, 1, 1, Options(false));
     const TaskGraph three = BuildIteration(model, strategy, 16, 1, 3, Options(false));
@@ -236,7 +226,7 @@ TEST(TaskGraphOfModel, IterationsFollowEachOther)
 /** Splitting a chain in unequal ways moves exactly the samples that are not local, both ways. */
 TEST(TaskGraphOfModel, ReshardingMovesWhatIsNotLocal)
 {
-    const Model model = Load("vgg16", "shared-16");
+    const Model model = LoadOwn("vgg16", "shared-16");
     Strategy strategy = DataParallel(model, 16);
     const std::size_t count = strategy.operators.size();
     // The last two operators on 4 servers 1, 5, 9, 13: part i holds the samples of servers 4i..4i+3.
@@ -264,7 +254,7 @@ TEST(TaskGraphOfModel, ReshardingMovesWhatIsNotLocal)
 
 TEST(TaskGraphOfModel, RowWiseTablesSendPartialSumsToAll)
 {
-    const Model model = Load("dlrm", "shared-16", {{"tables", "2"}});
+    const Model model = LoadOwn("dlrm", "shared-16", {{"tables", "2"}});
     HybridOptions options;
     options.embedding = "row-wise";
     const ComputeTimes times(model, kRoots);
@@ -284,7 +274,7 @@ TEST(TaskGraphOfModel, RowWiseTablesSendPartialSumsToAll)
 TEST(TaskGraphOfModel, TensorGroupsAcrossServersAllReduceActivations)
 {
     // BERT on servers: attention over a tensor group of 2 servers.
-    const Model model = Load("bert", "shared-16");
+    const Model model = LoadOwn("bert", "shared-16");
     HybridOptions options;
     options.tensor = 2;
     const ComputeTimes times(model, kRoots);
@@ -314,7 +304,7 @@ TEST(TaskGraphOfModel, TensorGroupsAcrossServersAllReduceActivations)
 
 TEST(TaskGraphOfModel, TensorGroupsOfAServerComputeTogether)
 {
-    const Model model = Load("gpt3", "shared-16");
+    const Model model = LoadOwn("gpt3", "shared-16");
     HybridOptions options;
     options.tensor = 4;
     options.pipeline = 4;
@@ -361,7 +351,7 @@ TEST(TaskGraphOfModel, TensorGroupsOfAServerComputeTogether)
 
 TEST(TaskGraphOfModel, PipelineKeepsOneForwardOneBackward)
 {
-    const Model model = Load("bert", "shared-16");
+    const Model model = LoadOwn("bert", "shared-16");
     HybridOptions options;
     options.pipeline = 4;
     options.microBatches = 8;
@@ -444,7 +434,7 @@ TEST(StrategyMemory, SaysByHowMuchItDoesNotFit)
 
 TEST(Strategy, RejectsWhatDoesNotFitTheModel)
 {
-    const Model model = Load("vgg16", "shared-16");
+    const Model model = LoadOwn("vgg16", "shared-16");
     const Strategy good = DataParallel(model, 16);
     EXPECT_NO_THROW(CheckStrategy(model, good, 16));
     EXPECT_THROW(CheckStrategy(model, good, 8), SpecError);
