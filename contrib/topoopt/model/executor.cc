@@ -12,7 +12,7 @@ namespace
 {
 
 /** A route that flows keep forgetting would be looked up for each message; beyond this many it is. */
-constexpr std::size_t kMaxKnownRoutes = 1U << 22;
+constexpr std::size_t kMaxRoutes = 1U << 22;
 
 } // namespace
 
@@ -306,7 +306,7 @@ TaskExecutor::RouteOf(ServerId src,
     const Path found = m_config.fabric->router->Route(src, dst, flowKey);
     serverHops = countServerHops(found);
     const std::uint32_t route = m_network.AddRoute(found);
-    if (m_routes.size() < kMaxKnownRoutes)
+    if (m_routes.size() < kMaxRoutes)
     {
         m_routes.emplace(key, KnownRoute{route, serverHops});
     }

@@ -55,7 +55,7 @@ Routed(Topology topology, const std::string& kind, std::uint64_t seed, const std
 }
 
 /** A link of the file, by the file's node numbers. */
-struct Cable
+struct FileLink
 {
     std::uint64_t a = 0;
     std::uint64_t b = 0;
@@ -114,7 +114,7 @@ ReadHpcc(const TraceFile& file,
         more = words.Next();
     }
     // Nodes are made when the links are there, so that a false count allocates nothing.
-    std::vector<Cable> cables;
+    std::vector<FileLink> cables;
     std::uint64_t got = 0;
     std::uint64_t lossy = 0;
     for (; more && got < links; more = words.Next(), ++got)
@@ -172,7 +172,7 @@ ReadHpcc(const TraceFile& file,
             }
         }
     }
-    for (const Cable& cable : cables)
+    for (const FileLink& cable : cables)
     {
         topology.AddDuplexLink(nodeOf[cable.a], nodeOf[cable.b], cable.rate, cable.delay);
     }
