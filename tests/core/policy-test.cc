@@ -297,6 +297,111 @@ TEST(SipMl, WavelengthsAreSpentOnDemand)
     EXPECT_EQ(count(PlanWavelengths(6, 1, 1, demand, Reach::All), 0, 1), 1); // the ring first
 }
 
+/** Greatest worth of circuits on a ring of fibres, by trying all for every NIC in turn. */
+class BestWavelengths
+{
+  public:
+    BestWavelengths(ServerId servers,
+                    std::uint32_t degree,
+                    std::uint32_t wavelengths,
+                    std::vector<double> demand)
+        : m_servers(servers),
+          m_degree(degree),
+          m_wavelengths(wavelengths),
+          m_demand(std::move(demand)),
+          m_receiving(servers),
+          m_taken(std::size_t{2} * servers * wavelengths)
+    {
+    }
+
+    double Find(std::uint32_t nic = 0)
+    {
+        if (nic == m_servers * m_degree)
+        {
+            return 0;
+        }
+        double best = Find(nic + 1);
+        const ServerId from = nic / m_degree;
+        for (ServerId to = 0; to < m_servers; ++to)
+        {
+            double& pair = m_demand[std::size_t{from} * m_servers + to];
+            for (std::uint32_t w = 0; to != from && m_receiving[to] < m_degree && w < m_wavelengths;
+                 ++w)
+            {
+                if (!Switch(from, to, w, true))
+                {
+                    continue;
+                }
+                const double worth = pair;
+                pair /= 2;
+                ++m_receiving[to];
+                best = std::max(best, worth + Find(nic + 1));
+                --m_receiving[to];
+                pair = worth;
+                Switch(from, to, w, false);
+            }
+        }
+        return best;
+    }
+
+  private:
+    /** Takes or frees the segments of the shorter way. */
+    bool Switch(ServerId from, ServerId to, std::uint32_t wavelength, bool take)
+    {
+        const ServerId up = (to + m_servers - from) % m_servers;
+        const bool forth = 2 * up <= m_servers;
+        std::vector<std::size_t> segments;
+        for (ServerId at = from; at != to; at = (at + (forth ? 1 : m_servers - 1)) % m_servers)
+        {
+            segments.push_back((2ULL * at + (forth ? 0 : 1)) * m_wavelengths + wavelength);
+        }
+        const bool free = std::none_of(segments.begin(), segments.end(), [this](std::size_t s) {
+            return m_taken[s];
+        });
+        for (std::size_t s : segments)
+        {
+            m_taken[s] = take && free ? true : take && m_taken[s];
+        }
+        return free;
+    }
+
+    ServerId m_servers;
+    std::uint32_t m_degree;
+    std::uint32_t m_wavelengths;
+    std::vector<double> m_demand;
+    std::vector<std::uint32_t> m_receiving;
+    std::vector<bool> m_taken; ///< by server where the segment begins, direction and wavelength
+};
+
+TEST(SipMl, WavelengthsAreNearTheBestThereAre)
+{
+    Rng rng(11, "wavelengths");
+    double least = 1;
+    double sum = 0;
+    constexpr int kRounds = 60;
+    for (int round = 0; round < kRounds; ++round)
+    {
+        const auto servers = static_cast<ServerId>(4 + rng.Below(3));
+        const std::uint32_t degree =
+            servers == 4 ? 1 + static_cast<std::uint32_t>(rng.Below(2)) : 1;
+        const std::uint32_t wavelengths =
+            servers == 5 ? 1 + static_cast<std::uint32_t>(rng.Below(2)) : 1;
+        const std::vector<double> demand = RandomBacklog(servers, rng);
+        const DirectedCircuits circuits =
+            PlanWavelengths(servers, degree, wavelengths, demand, Reach::Direct);
+        CheckPlan({circuits, false}, servers, degree, "plan");
+        const double worth = WorthOf(circuits, servers, demand);
+        const double best = BestWavelengths(servers, degree, wavelengths, demand).Find();
+        EXPECT_LE(worth, best * (1 + 1e-9));
+        const double share = best > 0 ? worth / best : 1;
+        least = std::min(least, share);
+        sum += share;
+    }
+    // Greedy, so not always the best. It is 0.94 in the mean, 0.65 at least.
+    EXPECT_GE(least, 0.6);
+    EXPECT_GE(sum / kRounds, 0.93);
+}
+
 /** Circuits of a group as RingsOver() takes them. */
 std::vector<std::uint32_t>
 CircuitsOf(std::uint32_t members, const std::vector<std::vector<std::uint32_t>>& orders)

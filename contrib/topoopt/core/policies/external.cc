@@ -27,8 +27,8 @@ namespace
 {
 
 constexpr std::size_t kMaxLine = 64U << 20;
-/** Time of ours in which a program that has no more input ends by itself. */
-constexpr std::chrono::seconds kGrace{2};
+/** Time of ours in which a program that has no more input ends by itself; less, if our patience is. */
+constexpr SimTime kGrace = 2 * kSecond;
 
 /**
  * A program that decides: `sh -c COMMAND`, one JSON object per line each way.
@@ -67,7 +67,9 @@ class External final : public ReconfigurationPolicy
         }
         close(m_to);
         close(m_from);
-        const auto deadline = std::chrono::steady_clock::now() + kGrace;
+        const auto deadline =
+            std::chrono::steady_clock::now() +
+            std::chrono::milliseconds(std::min(kGrace, m_patience) / kMillisecond);
         while (waitpid(m_child, nullptr, WNOHANG) == 0)
         {
             if (std::chrono::steady_clock::now() > deadline)
