@@ -8,12 +8,24 @@
 namespace topoopt
 {
 
+namespace
+{
+
+constexpr double kNoLevel = std::numeric_limits<double>::infinity();
+
+// Levels nearer than this to one that moves are settled again: rounding may have put equals on either side.
+constexpr double kSameLevel = 1e-9;
+
+} // namespace
+
 MaxMin::MaxMin(std::vector<double> capacities)
-    : m_links(capacities.size())
+    : m_links(capacities.size()),
+      m_restart(kNoLevel)
 {
     for (std::size_t i = 0; i < capacities.size(); ++i)
     {
         m_links[i].capacity = capacities[i];
+        m_links[i].left = capacities[i];
     }
 }
 
@@ -42,25 +54,29 @@ MaxMin::Add(const std::vector<LinkUse>& uses, double weight, double cap)
         m_free.pop_back();
     }
     Flow& flow = m_flows[id];
+    flow.uses = uses;
     flow.weight = weight;
     flow.cap = cap;
     flow.rate = 0;
+    flow.level = kNoLevel;
     flow.alive = true;
     flow.frozen = true;
-    flow.uses.clear();
     flow.capped = std::isfinite(cap);
     for (const LinkUse& use : uses)
     {
         LinkState& link = m_links[use.link];
         // A link that cannot carry more than the cap makes it superfluous.
         flow.capped = flow.capped && cap * use.times < link.capacity;
-        flow.uses.push_back({use.link, use.times, static_cast<std::uint32_t>(link.entries.size())});
-        link.entries.push_back({id, static_cast<std::uint32_t>(flow.uses.size() - 1)});
+        link.open.push_back({id, use.times});
         MarkLink(use.link);
     }
     if (uses.empty())
     {
         m_dirtyFlows.push_back(id);
+    }
+    else if (flow.capped)
+    {
+        m_restart = std::min(m_restart, cap / weight);
     }
     return id;
 }
@@ -69,19 +85,17 @@ void
 MaxMin::Remove(FlowId id)
 {
     Flow& flow = m_flows[id];
-    for (const Use& use : flow.uses)
+    for (const LinkUse& use : flow.uses)
     {
-        LinkState& link = m_links[use.link];
-        const Entry moved = link.entries.back();
-        link.entries[use.position] = moved;
-        m_flows[moved.flow].uses[moved.use].position = use.position;
-        link.entries.pop_back();
         MarkLink(use.link);
     }
-    flow.uses.clear();
+    if (!flow.uses.empty())
+    {
+        m_restart = std::min(m_restart, flow.level);
+    }
     flow.alive = false;
     flow.rate = 0;
-    m_free.push_back(id);
+    m_removed.push_back(id);
 }
 
 void
@@ -89,14 +103,69 @@ MaxMin::Freeze(FlowId id, double level)
 {
     Flow& flow = m_flows[id];
     flow.frozen = true;
+    flow.level = level;
     flow.rate = std::min(flow.cap, flow.weight * level);
-    for (const Use& use : flow.uses)
+    for (const LinkUse& use : flow.uses)
     {
         LinkState& link = m_links[use.link];
+        link.log.push_back({id, use.times, level, link.left});
         link.left = std::max(0.0, link.left - use.times * flow.rate);
         link.active -= use.times * flow.weight;
         --link.activeFlows;
     }
+}
+
+/** Lowers m_restart to the level at which the flows added to a link would fill it, were nothing else to change. */
+void
+MaxMin::BoundByAdded(const LinkState& link)
+{
+    double active = 0;
+    for (const Open& open : link.open)
+    {
+        active += m_flows[open.flow].alive ? open.times * m_flows[open.flow].weight : 0;
+    }
+    if (active == 0)
+    {
+        return;
+    }
+    double level = link.left / active;
+    for (std::size_t i = link.log.size(); i-- > 0;)
+    {
+        const Frozen& frozen = link.log[i];
+        active += frozen.times * m_flows[frozen.flow].weight;
+        const double full = frozen.left / active;
+        if (full > frozen.level)
+        {
+            break; // not yet full when this one was frozen
+        }
+        level = full;
+    }
+    m_restart = std::min(m_restart, level);
+}
+
+/** Opens what a link froze at or above a level, and forgets what was removed. */
+void
+MaxMin::TakeBack(LinkState& link, double level)
+{
+    const auto gone = [this](const Open& open) { return !m_flows[open.flow].alive; };
+    link.open.erase(std::remove_if(link.open.begin(), link.open.end(), gone), link.open.end());
+    const auto first = std::partition_point(link.log.begin(),
+                                            link.log.end(),
+                                            [level](const Frozen& f) { return f.level < level; });
+    if (first != link.log.end())
+    {
+        link.left = first->left;
+        for (auto frozen = first; frozen != link.log.end(); ++frozen)
+        {
+            if (m_flows[frozen->flow].alive)
+            {
+                link.open.push_back({frozen->flow, frozen->times});
+            }
+        }
+        link.log.erase(first, link.log.end());
+    }
+    link.activeFlows = static_cast<std::uint32_t>(link.open.size());
+    link.active = 0;
 }
 
 const std::vector<MaxMin::FlowId>&
@@ -114,30 +183,29 @@ MaxMin::Solve()
     }
     m_dirtyFlows.clear();
 
-    // Everything that a changed link can influence.
+    // Everything that a changed link can influence at or above the lowest level that moves.
     m_component.clear();
     m_members.clear();
-    for (const LinkId link : m_dirtyLinks)
+    m_caps.clear();
+    for (const LinkId id : m_dirtyLinks)
     {
-        m_links[link].dirty = false;
-        if (m_links[link].epoch != m_epoch)
-        {
-            m_links[link].epoch = m_epoch;
-            m_component.push_back(link);
-        }
+        LinkState& link = m_links[id];
+        link.dirty = false;
+        link.epoch = m_epoch;
+        m_component.push_back(id);
+        BoundByAdded(link);
     }
     m_dirtyLinks.clear();
-    m_caps.clear();
+    const double restart = m_restart * (1 - kSameLevel);
+    m_restart = kNoLevel;
     for (std::size_t next = 0; next < m_component.size(); ++next)
     {
         LinkState& link = m_links[m_component[next]];
-        link.left = link.capacity;
-        link.active = 0;
-        link.activeFlows = static_cast<std::uint32_t>(link.entries.size());
-        for (const Entry& entry : link.entries)
+        TakeBack(link, restart);
+        for (const Open& open : link.open)
         {
-            Flow& flow = m_flows[entry.flow];
-            link.active += flow.uses[entry.use].times * flow.weight;
+            Flow& flow = m_flows[open.flow];
+            link.active += open.times * flow.weight;
             if (flow.epoch == m_epoch)
             {
                 continue;
@@ -145,12 +213,12 @@ MaxMin::Solve()
             flow.epoch = m_epoch;
             flow.frozen = false;
             flow.before = flow.rate;
-            m_members.push_back(entry.flow);
+            m_members.push_back(open.flow);
             if (flow.capped)
             {
-                m_caps.emplace_back(flow.cap / flow.weight, entry.flow);
+                m_caps.emplace_back(flow.cap / flow.weight, open.flow);
             }
-            for (const Use& use : flow.uses)
+            for (const LinkUse& use : flow.uses)
             {
                 if (m_links[use.link].epoch != m_epoch)
                 {
@@ -160,7 +228,29 @@ MaxMin::Solve()
             }
         }
     }
+    Fill(restart);
+    for (const LinkId id : m_component)
+    {
+        m_links[id].open.clear();
+    }
+    for (const FlowId id : m_members)
+    {
+        const Flow& flow = m_flows[id];
+        if (flow.rate != flow.before)
+        {
+            m_changed.push_back(id);
+        }
+    }
+    std::sort(m_changed.begin(), m_changed.end());
+    m_free.insert(m_free.end(), m_removed.begin(), m_removed.end());
+    m_removed.clear();
+    return m_changed;
+}
 
+/** Raises the levels of the members from a floor, which only rounding could undercut, until all are frozen. */
+void
+MaxMin::Fill(double floor)
+{
     // Levels at which links fill up only grow as flows are frozen, so an old level is a lower bound.
     const auto later = [](const std::pair<double, LinkId>& a, const std::pair<double, LinkId>& b) {
         return a > b;
@@ -170,7 +260,7 @@ MaxMin::Solve()
     {
         if (m_links[id].activeFlows > 0)
         {
-            m_heap.emplace_back(m_links[id].left / m_links[id].active, id);
+            m_heap.emplace_back(std::max(floor, m_links[id].left / m_links[id].active), id);
         }
     }
     std::make_heap(m_heap.begin(), m_heap.end(), later);
@@ -208,24 +298,14 @@ MaxMin::Solve()
             std::push_heap(m_heap.begin(), m_heap.end(), later);
             continue;
         }
-        for (const Entry& entry : link.entries)
+        for (const Open& open : link.open)
         {
-            if (!m_flows[entry.flow].frozen)
+            if (!m_flows[open.flow].frozen)
             {
-                Freeze(entry.flow, old);
+                Freeze(open.flow, old);
             }
         }
     }
-    for (const FlowId id : m_members)
-    {
-        const Flow& flow = m_flows[id];
-        if (flow.rate != flow.before)
-        {
-            m_changed.push_back(id);
-        }
-    }
-    std::sort(m_changed.begin(), m_changed.end());
-    return m_changed;
 }
 
 } // namespace topoopt
