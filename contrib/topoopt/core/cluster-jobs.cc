@@ -4,6 +4,7 @@
 #include "topoopt/core/error.h"
 #include "topoopt/core/option-values.h"
 #include "topoopt/core/random.h"
+#include "topoopt/core/yaml-document.h"
 
 #include <algorithm>
 #include <cmath>
