@@ -141,6 +141,12 @@ def select(data: Sweep, where: dict[str, str]) -> Sweep:
     return Sweep(data.path, data.parameters, data.measures, rows)
 
 
+def join(data: Sweep, other: Sweep, values: dict[str, str]) -> Sweep:
+    """Both sweeps' rows. The values are those of parameters that only the first varies."""
+    fixed = dict.fromkeys((*data.parameters, *data.measures), "") | values
+    return Sweep(data.path, data.parameters, data.measures, data.rows + [fixed | row for row in other.rows])
+
+
 def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> None:
     """One panel per combination of the parameters other than x; seeds are repetitions, drawn as mean and range."""
     header = ["panel", "fabric", x or "x", y or "y"]
