@@ -349,11 +349,15 @@ TEST(Failures, EverySingleCableOfASmallJobFinishesOrNamesWhatItLacks)
             }
         }
         EXPECT_EQ(finished + gaveUp, tried);
-        if (!kSanitized)
+        if (std::string(kind) == "topoopt")
         {
-            EXPECT_EQ(tried, cables);
-            EXPECT_EQ(gaveUp, std::string(kind) == "topoopt" ? 0U : 16U);
+            EXPECT_EQ(gaveUp, 0U);
         }
+        else if (!kSanitized)
+        {
+            EXPECT_EQ(gaveUp, 16U);
+        }
+        EXPECT_EQ(tried, kSanitized ? (cables + 4) / 5 : cables);
     }
 }
 
@@ -736,7 +740,7 @@ TEST(CircuitFailures, EverySingleNicUnderEveryPolicy)
         const SimTime whole = Simulate(scenario, workload, fabric).iterationTimes[0];
         scenario.failures.detection = 15 * kMicrosecond;
         std::uint64_t lost = 0;
-        for (std::uint32_t port = 0; port < 8 * 3; port += kSanitized ? 7 : 1)
+        for (std::uint32_t port = 0; port < 8 * 3; port += kSanitized ? 4 : 1)
         {
             SCOPED_TRACE(std::string(policy) + ", port " + std::to_string(port));
             scenario.failures.events = {BrokenNic(port / 3, port % 3, whole * (1 + port % 5) / 7)};
@@ -751,7 +755,7 @@ TEST(CircuitFailures, EverySingleNicUnderEveryPolicy)
             EXPECT_EQ(Essence(Simulate(scenario, workload, fabric)), Essence(run));
             scenario.engine.trains = true;
         }
-        EXPECT_TRUE(kSanitized || lost > 0);
+        EXPECT_GT(lost, 0U);
     }
 }
 
