@@ -134,6 +134,10 @@ TEST(Bill, OfTopoOptAndFatTree)
     EXPECT_NEAR(BillOf(BuildFabric(spec, context), prices).total,
                 RowOf(report, "sipml-ocs").bill.total,
                 1e-6);
+    spec.kind = "full-mesh";
+    const Bill mesh = BillOf(BuildFabric(spec, context), prices);
+    EXPECT_DOUBLE_EQ(mesh.total, RowOf(report, "full-mesh").bill.total);
+    EXPECT_EQ(mesh.items.size(), RowOf(report, "full-mesh").bill.items.size());
     for (const CostRow& row : report.rows)
     {
         double sum = 0;

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <tuple>
+#include <utility>
 
 namespace topoopt
 {
@@ -154,24 +154,25 @@ PortsOf(const Topology& topology, Optics optics)
 {
     PortCounts counts;
     counts.optics = optics;
-    // A port has a link each way; of several links on a port, the first gives the rate.
-    std::vector<std::tuple<NodeId, std::uint32_t, std::size_t>> ends;
-    ends.reserve(2 * topology.links.size());
-    for (std::size_t i = 0; i < topology.links.size(); ++i)
+    std::vector<std::size_t> first(topology.NodeCount() + std::size_t{1},
+                                   0); ///< port of a node, of all ports
+    for (NodeId node = 0; node < topology.NodeCount(); ++node)
     {
-        const Link& link = topology.links[i];
-        ends.emplace_back(link.src, link.srcPort, i);
-        ends.emplace_back(link.dst, link.dstPort, i);
+        first[node + 1] = first[node] + topology.PortCount(node);
     }
-    std::sort(ends.begin(), ends.end());
-    for (std::size_t i = 0; i < ends.size(); ++i)
-    {
-        const auto [node, port, link] = ends[i];
-        if (i == 0 || node != std::get<0>(ends[i - 1]) || port != std::get<1>(ends[i - 1]))
+    std::vector<bool> seen(first.back());
+    const auto count = [&](NodeId node, std::uint32_t port, BitRate rate) {
+        if (!seen[first[node] + port])
         {
-            ++(topology.IsServer(node) ? counts.serverPorts
-                                       : counts.switchPorts)[topology.links[link].rate.bps];
+            seen[first[node] + port] = true;
+            ++(topology.IsServer(node) ? counts.serverPorts : counts.switchPorts)[rate.bps];
         }
+    };
+    // A port has a link each way; of several links on a port, the first gives the rate.
+    for (const Link& link : topology.links)
+    {
+        count(link.src, link.srcPort, link.rate);
+        count(link.dst, link.dstPort, link.rate);
     }
     return counts;
 }
@@ -334,29 +335,38 @@ MakeCostReport(const ServerSpec& servers, const PriceTable& prices)
     direct("sipml-ocs", Optics::CircuitSwitch);
     direct("expander", Optics::Cable);
     const double topoopt = report.rows.front().bill.total;
+    const auto row = [&](const std::string& name, const auto& fill) {
+        CostRow made;
+        made.fabric = name;
+        try
+        {
+            fill(made);
+        }
+        catch (const SpecError& error)
+        {
+            made.why = error.what();
+        }
+        report.rows.push_back(std::move(made));
+    };
+    const auto specOf = [](const std::string& kind) {
+        FabricSpec spec;
+        spec.kind = kind;
+        spec.place = "cost";
+        return spec;
+    };
     const auto built = [&](const std::string& kind,
                            const std::string& name,
                            const std::map<std::string, std::string>& options) {
-        CostRow row;
-        row.fabric = name;
-        try
-        {
-            FabricSpec spec;
-            spec.kind = kind;
-            spec.place = "cost";
+        row(name, [&](CostRow& made) {
+            FabricSpec spec = specOf(kind);
             spec.options = options;
             FabricContext context;
             context.servers = servers;
             const Fabric fabric = BuildFabric(spec, context);
-            row.bill = BillOf(fabric, prices);
-            row.rate = fabric.topology.links.front().rate;
-            row.nics = fabric.topology.PortCount(0);
-        }
-        catch (const SpecError& error)
-        {
-            row.why = error.what();
-        }
-        report.rows.push_back(std::move(row));
+            made.bill = BillOf(fabric, prices);
+            made.rate = fabric.topology.links.front().rate;
+            made.nics = fabric.topology.PortCount(0);
+        });
     };
     built("ideal-switch", "ideal-switch", {});
     built("fat-tree", "fat-tree", {});
@@ -370,10 +380,20 @@ MakeCostReport(const ServerSpec& servers, const PriceTable& prices)
     built("rail-optimized", "rail-optimized", {});
     built("torus", "torus", {});
     built("hypercube", "hypercube", {});
-    built("full-mesh", "full-mesh", {});
-    for (CostRow& row : report.rows)
+    // A mesh of thousands has millions of cables, which need not be made to be counted.
+    row("full-mesh", [&](CostRow& made) {
+        const std::uint32_t others = servers.count - 1;
+        const FabricSpec spec = specOf("full-mesh");
+        const NicSpread nics = SpreadNics(servers, others, FabricOptions(spec));
+        PortCounts ports;
+        made.nics = others * nics.lanes;
+        made.rate = nics.rate;
+        ports.serverPorts[made.rate.bps] = static_cast<double>(servers.count) * made.nics;
+        made.bill = BillOf(ports, prices);
+    });
+    for (CostRow& made : report.rows)
     {
-        row.ratio = row.bill.total / topoopt;
+        made.ratio = made.bill.total / topoopt;
     }
     return report;
 }
