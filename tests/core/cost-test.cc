@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "../temp-path.h"
 #include "topoopt/core/cost.h"
 #include "topoopt/core/error.h"
 
@@ -72,7 +73,7 @@ TEST(Prices, RowsAndInterpolation)
 TEST(Prices, SayWhatIsWrong)
 {
     const auto error = [](const std::string& text) {
-        const std::string file = testing::TempDir() + "prices.yaml";
+        const std::string file = test::TempPath("prices.yaml");
         std::ofstream(file) << text;
         try
         {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "../temp-path.h"
 #include "topoopt/core/demand.h"
 #include "topoopt/core/error.h"
 
@@ -13,8 +14,9 @@ namespace
 std::string
 Write(const std::string& text)
 {
-    const std::string file = testing::TempDir() + "demand-" +
-                             testing::UnitTest::GetInstance()->current_test_info()->name() + ".csv";
+    const std::string file =
+        test::TempPath(std::string("demand-") +
+                       testing::UnitTest::GetInstance()->current_test_info()->name() + ".csv");
     std::ofstream(file) << text;
     return file;
 }

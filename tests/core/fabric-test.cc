@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "../temp-path.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/scenario.h"
 #include "topoopt/core/topology-kinds.h"
@@ -613,8 +614,8 @@ TEST(FromFile, NeedsAFileThatFits)
 std::string
 WriteTopology(const std::string& text)
 {
-    const std::string file = testing::TempDir() + "topology-" +
-                             testing::UnitTest::GetInstance()->current_test_info()->name();
+    const std::string file = test::TempPath(
+        std::string("topology-") + testing::UnitTest::GetInstance()->current_test_info()->name());
     std::ofstream(file) << text;
     return file;
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "../temp-path.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/random.h"
 #include "topoopt/core/readers/flexnet.h"
@@ -546,7 +547,7 @@ TEST(FlexNetReader, BadReferencesAreNamedWithTheirByte)
 
 TEST(FlexNetReader, GzipAndFileErrors)
 {
-    const fs::path directory = fs::path(testing::TempDir()) / "flexnet-gzip";
+    const fs::path directory = test::TempPath("flexnet-gzip");
     fs::create_directories(directory);
     const FlexNetGraph graph = ReadFlexNet(SmallPath());
     const std::string zipped = (directory / "small.fbuf.gz").string();

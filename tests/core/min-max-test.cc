@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "../temp-path.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/graph-metrics.h"
 #include "topoopt/core/min-max-routing.h"
@@ -159,7 +160,7 @@ TEST(MinMaxRoutes, GapHoldsAgainstLinearProgram)
         EXPECT_LE(results.back().Gap(), 0.01) << results.size();
     }
 
-    const std::string file = testing::TempDir() + "min-max-instances.txt";
+    const std::string file = test::TempPath("min-max-instances.txt");
     std::ofstream(file) << text.str();
     const std::string command =
         "/usr/bin/python3 " TOPOOPT_SOURCE_DIR "/tests/core/min-max-witness.py < " + file;

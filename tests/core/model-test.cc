@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "../temp-path.h"
 #include "model-support.h"
 #include "topoopt/core/device.h"
 #include "topoopt/core/error.h"
@@ -27,7 +28,7 @@ namespace
 std::string
 ErrorOf(const std::string& text)
 {
-    const std::string file = testing::TempDir() + "/model-test.yaml";
+    const std::string file = test::TempPath("model-test.yaml");
     std::ofstream(file) << text;
     try
     {
@@ -385,7 +386,7 @@ TEST(ComputeTimes, RooflineIsWithinAFactorOfMeasuredTimes)
 /** The reference's measurement files, as they are; our table restates them. */
 TEST(ComputeTimes, ReadMeasurementFilesOfTheReference)
 {
-    const std::string file = testing::TempDir() + "/measured.json";
+    const std::string file = test::TempPath("measured.json");
     const auto write = [&](const std::string& text) { std::ofstream(file) << text; };
     write(R"({"batch_size": 1024, "ngpus": 16, "measurements": [
         {"name": "Dense_8_8", "pc_str": "2-1-4", "fw_time": 2.5, "bw_time": 5},

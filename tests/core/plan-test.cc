@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "../temp-path.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/flow-sim.h"
 #include "topoopt/core/plan.h"
@@ -42,7 +43,7 @@ CandleScenario(std::uint32_t budget)
 std::string
 Save(const std::string& text, const std::string& name)
 {
-    const std::string file = testing::TempDir() + "/" + name;
+    const std::string file = test::TempPath(name);
     std::ofstream(file) << text;
     return file;
 }

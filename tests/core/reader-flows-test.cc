@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Flow lists, size distributions, matrices and topology files.
+#include "../temp-path.h"
 #include "topoopt/core/trace-flows.h"
 #include "trace-support.h"
 
@@ -33,7 +34,7 @@ Flows(const std::string& text,
 std::string
 Write(const std::string& name, const std::string& text)
 {
-    const std::string path = ::testing::TempDir() + name;
+    const std::string path = test::TempPath(name);
     std::ofstream(path, std::ios::binary) << text;
     return path;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // PARAM basic and PyTorch execution traces, and the JSON layer below them.
+#include "../temp-path.h"
 #include "topoopt/core/readers/json.h"
 #include "trace-support.h"
 
@@ -7,7 +8,6 @@
 #include <set>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 namespace topoopt
@@ -56,13 +56,9 @@ TEST(Input, GzipIsSeenByItsMagicAndACutOneIsAnError)
 
 TEST(Input, APipeIsRefusedAndNotWaitedFor)
 {
-    const std::filesystem::path folder =
-        std::filesystem::temp_directory_path() / ("topoopt-pipe-" + std::to_string(getpid()));
-    std::filesystem::create_directory(folder);
-    const std::string path = folder / "pipe";
+    const std::string path = test::TempPath("pipe");
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
     EXPECT_HAS(ErrorOf([&] { (void)LoadTrace(path, {}); }), path + ": found a pipe or device");
-    std::filesystem::remove_all(folder);
 }
 
 TEST(Json, DuplicateKeysDepthNulAndUtf16AreErrors)
@@ -284,7 +280,7 @@ TEST(TraceFiles, MissingRankDoubleRankAndPlaceOfTheTrace)
 TEST(TorchEt, MemoryIsForOperationsNotForTheText)
 {
     // More than 10 MB of nodes that do not communicate, and one that does.
-    const std::string path = ::testing::TempDir() + "long.json";
+    const std::string path = test::TempPath("long.json");
     {
         std::ofstream out(path, std::ios::binary);
         out << R"j({"schema":"1.1.0-chakra.0.0.4","nodes":[)j";

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "../temp-path.h"
 #include "model-support.h"
 #include "topoopt/core/alternating.h"
 #include "topoopt/core/error.h"
@@ -23,7 +24,7 @@ namespace
 Model
 Tiny(const std::string& operators, std::uint32_t batch)
 {
-    const std::string file = testing::TempDir() + "/search-test.yaml";
+    const std::string file = test::TempPath("search-test.yaml");
     std::ofstream(file) << "version: 1\nmodel: tiny\n"
                            "configurations: [{name: one, servers: 4, gpus: 1, batch_per_gpu: "
                         << batch

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // What a writer writes, a reader must read back as the same workload; what is lost must be said.
+#include "../temp-path.h"
 #include "chakra-encoder.h"
 #include "topoopt/core/trace-flows.h"
 #include "topoopt/core/trace-write.h"
@@ -61,7 +62,7 @@ ReadBack(const WrittenTrace& written, const std::map<std::string, std::string>& 
     {
         if (name == "comm_group.json")
         {
-            const std::string path = ::testing::TempDir() + "comm_group.json";
+            const std::string path = test::TempPath("comm_group.json");
             std::ofstream(path) << content;
             all["groups_file"] = path;
         }
@@ -252,7 +253,7 @@ TEST(WriteTrace, FormatIsByNameOrSuffix)
     EXPECT_HAS(ErrorOf([&] { (void)WriteTrace(w.graph, "", "x.zip"); }),
                "x.zip: found no known suffix, expected chakra (.et)");
     EXPECT_HAS(ErrorOf([&] { (void)WriteTrace(w.graph, "chakrra", "x"); }), "expected chakra");
-    const std::string folder = ::testing::TempDir() + "written";
+    const std::string folder = test::TempPath("written");
     SaveTrace(WriteTrace(w.graph, "chakra", folder), folder);
     const LoadedWorkload back = LoadTrace(folder, {});
     EXPECT_EQ(Shape(back.graph), Shape(w.graph)) << "groups are found beside the trace";

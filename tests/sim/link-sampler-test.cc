@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "../temp-path.h"
 #include "network-harness.h"
 #include "ns3/link-sampler.h"
 #include "topoopt/core/routing.h"
@@ -6,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 namespace topoopt::test
 {
@@ -25,8 +25,7 @@ struct Sample
 std::vector<Sample>
 Written(const LinkSampler& sampler, SimTime end)
 {
-    const std::string file = std::filesystem::temp_directory_path() /
-                             ("link-sampler-test-" + std::to_string(getpid()) + ".csv");
+    const std::string file = test::TempPath("link-sampler-test.csv");
     sampler.Write(file, {}, end);
     std::ifstream in(file);
     std::string line;
@@ -41,7 +40,6 @@ Written(const LinkSampler& sampler, SimTime end)
             3);
         samples.push_back(sample);
     }
-    std::filesystem::remove(file);
     return samples;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Jobs built from model files, run by the rules of the released simulator: its golden times.
+#include "../temp-path.h"
 #include "ns3/experiment.h"
 #include "ns3/flexnet-run.h"
 #include "topoopt/core/error.h"
@@ -100,7 +101,7 @@ TEST(PlanOnPackets, TakesTheTimeThatItSays)
         EXPECT_GE(asked, 1);
         EXPECT_GT(plan.packetStartMs, 0);
         EXPECT_LE(plan.packetMs, plan.packetStartMs);
-        const std::string file = testing::TempDir() + "/plan-on-packets.yaml";
+        const std::string file = test::TempPath("plan-on-packets.yaml");
         std::ofstream(file) << WritePlan(plan);
         const Experiment experiment = PreparePlan(file);
         EXPECT_EQ(experiment.scenario.engine.mtu, 4096U);
