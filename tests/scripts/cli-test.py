@@ -19,6 +19,7 @@ FLOW_COLUMNS = ("flow_id,op_id,job,iteration,kind,src_server,dst_server,bytes,st
                 "slowdown,hops,retransmits,status").split(",")
 
 
+@unittest.skipIf(fixture.SANITIZED, "words alone")
 class Help(ProgramTest):
     def test_help_of_everything(self):
         whole = self.run_ok("--help")
@@ -100,8 +101,9 @@ class BadScenario(ProgramTest):
         for changes, parts in cases:
             with self.subTest(str(changes)):
                 self.scenario(**changes)
-                for command in (["run", "s.yaml", "-o", "out"], ["check", "s.yaml"]):
-                    self.refused(command, *parts)
+                self.refused(["run", "s.yaml", "-o", "out"], *parts)
+                if not fixture.SANITIZED:
+                    self.refused(["check", "s.yaml"], *parts)
 
     def test_files_that_are_no_scenario(self):
         for name, content in [("empty.yaml", b""), ("binary.yaml", bytes(range(256))),

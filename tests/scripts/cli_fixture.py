@@ -12,6 +12,8 @@ import unittest
 PROGRAM = os.environ.get("TOPOOPT", "")
 SOURCE = os.environ.get("TOPOOPT_SOURCE") or os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# Such a program takes ten times as long to start; what is about words alone is tested with the other.
+SANITIZED = bool(os.environ.get("TOPOOPT_SANITIZED"))
 # Modules of scripts/ that tests use, too.
 sys.path.insert(1, os.path.join(SOURCE, "scripts"))
 
