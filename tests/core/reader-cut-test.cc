@@ -148,7 +148,7 @@ TEST(Damaged, EverySmallSample)
                 total += file.second.size();
             }
             // Each byte of what is small; of larger sets as many places as the time allows.
-            constexpr std::size_t kWork = test::kSanitized ? 300'000 : 4'000'000;
+            constexpr std::size_t kWork = test::kSanitized ? 100'000 : 4'000'000;
             const std::size_t step = 1 + set[0].second.size() * total / kWork;
             Damage(set, step);
         }
