@@ -73,14 +73,14 @@ Starts(const FixedSchedule& schedule)
 }
 
 using Times = std::vector<SimTime>;
-using Servers = std::vector<ServerId>;
+using ServerList = std::vector<ServerId>;
 
 TEST(Cluster, JobsThatFitTogetherDoNotWait)
 {
     const FixedSchedule s = Schedule(Cluster(8), {{4, 5, 100}, {4, 7, 50}});
     EXPECT_EQ(Starts(s), Times({5, 7}));
-    EXPECT_EQ(s.jobs[0].servers, Servers({0, 1, 2, 3}));
-    EXPECT_EQ(s.jobs[1].servers, Servers({4, 5, 6, 7}));
+    EXPECT_EQ(s.jobs[0].servers, ServerList({0, 1, 2, 3}));
+    EXPECT_EQ(s.jobs[1].servers, ServerList({4, 5, 6, 7}));
     EXPECT_EQ(s.jobs[0].Queueing(), 0);
     // 4 servers for 100 and for 50 out of 8 for 105 - 5.
     EXPECT_DOUBLE_EQ(s.use.utilisation, 600.0 / 800);
@@ -115,7 +115,7 @@ TEST(Cluster, BackfillTakesOnlyWhatEndsInTimeOrIsSpare)
     const FixedSchedule s = Schedule(Cluster(4, QueueRule::Backfill), jobs);
     EXPECT_EQ(s.jobs[1].start, 100);
     EXPECT_EQ(s.jobs[2].start, 2);
-    EXPECT_EQ(s.jobs[2].servers, Servers({3}));
+    EXPECT_EQ(s.jobs[2].servers, ServerList({3}));
     EXPECT_EQ(s.jobs[3].start, 101);
     // One unit shorter, it ends when the head begins.
     const FixedSchedule t = Schedule(Cluster(4, QueueRule::Backfill),
@@ -330,22 +330,22 @@ TEST(Placement, RulesOnAFragmentedCluster)
 {
     //                                 0     1     2     3      4     5     6      7     8
     const std::vector<bool> free = {true, true, true, false, true, true, false, true, true};
-    EXPECT_EQ(PlaceJob(ServerChoice::Contiguous, free, 2, 1, 0), Servers({0, 1}));
-    EXPECT_EQ(PlaceJob(ServerChoice::BestFit, free, 2, 1, 0), Servers({4, 5}));
-    EXPECT_EQ(PlaceJob(ServerChoice::Contiguous, free, 4, 1, 0), Servers());
-    EXPECT_EQ(PlaceJob(ServerChoice::BestFit, free, 4, 1, 0), Servers({0, 1, 2, 4}));
-    EXPECT_EQ(PlaceJob(ServerChoice::BestFit, free, 8, 1, 0), Servers());
-    EXPECT_EQ(PlaceJob(ServerChoice::Random, free, 8, 1, 0), Servers());
+    EXPECT_EQ(PlaceJob(ServerChoice::Contiguous, free, 2, 1, 0), ServerList({0, 1}));
+    EXPECT_EQ(PlaceJob(ServerChoice::BestFit, free, 2, 1, 0), ServerList({4, 5}));
+    EXPECT_EQ(PlaceJob(ServerChoice::Contiguous, free, 4, 1, 0), ServerList());
+    EXPECT_EQ(PlaceJob(ServerChoice::BestFit, free, 4, 1, 0), ServerList({0, 1, 2, 4}));
+    EXPECT_EQ(PlaceJob(ServerChoice::BestFit, free, 8, 1, 0), ServerList());
+    EXPECT_EQ(PlaceJob(ServerChoice::Random, free, 8, 1, 0), ServerList());
     EXPECT_EQ(PlaceJob(ServerChoice::Random, free, 7, 1, 0).size(), 7U);
 }
 
 TEST(Placement, RandomIsUniformAndReproducible)
 {
     const std::vector<bool> free = {true, false, true, true, true};
-    std::map<Servers, int> seen;
+    std::map<ServerList, int> seen;
     for (std::uint64_t draw = 0; draw < 12'000; ++draw)
     {
-        const Servers servers = PlaceJob(ServerChoice::Random, free, 2, 7, draw);
+        const ServerList servers = PlaceJob(ServerChoice::Random, free, 2, 7, draw);
         EXPECT_EQ(servers, PlaceJob(ServerChoice::Random, free, 2, 7, draw));
         ++seen[servers];
     }

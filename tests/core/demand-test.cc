@@ -22,7 +22,7 @@ Write(const std::string& text)
 }
 
 std::string
-ErrorOf(const std::string& text, ServerId servers = 0)
+ErrorOfDemand(const std::string& text, ServerId servers = 0)
 {
     const std::string file = Write(text);
     try
@@ -55,15 +55,15 @@ TEST(ReadDemandCsv, Rows)
 
 TEST(ReadDemandCsv, SaysWhatIsWrong)
 {
-    EXPECT_EQ(ErrorOf("0,1\n2\n"), ":2:1: found 1 fields, expected 2");
-    EXPECT_EQ(ErrorOf("0,x\n2,0\n"),
+    EXPECT_EQ(ErrorOfDemand("0,1\n2\n"), ":2:1: found 1 fields, expected 2");
+    EXPECT_EQ(ErrorOfDemand("0,x\n2,0\n"),
               ":1:3: found 'x', expected a whole number 0..1125899906842624");
-    EXPECT_NE(ErrorOf("0,-1\n2,0\n"), "no error");
-    EXPECT_NE(ErrorOf("0,1e99\n2,0\n"), "no error");
-    EXPECT_EQ(ErrorOf("0,1\n2,0\n", 3), ":2:1: found a matrix of 2 rows, expected 3");
-    EXPECT_EQ(ErrorOf("src,dst,bytes\n0,4,1\n", 4),
+    EXPECT_NE(ErrorOfDemand("0,-1\n2,0\n"), "no error");
+    EXPECT_NE(ErrorOfDemand("0,1e99\n2,0\n"), "no error");
+    EXPECT_EQ(ErrorOfDemand("0,1\n2,0\n", 3), ":2:1: found a matrix of 2 rows, expected 3");
+    EXPECT_EQ(ErrorOfDemand("src,dst,bytes\n0,4,1\n", 4),
               ":2:3: found '4', expected a whole number 0..3");
-    EXPECT_EQ(ErrorOf(""), ": found no rows, expected a matrix or src,dst,bytes");
+    EXPECT_EQ(ErrorOfDemand(""), ": found no rows, expected a matrix or src,dst,bytes");
     EXPECT_THROW((void)ReadDemandCsv("/nonexistent.csv"), SpecError);
 }
 

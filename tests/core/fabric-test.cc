@@ -58,7 +58,7 @@ ErrorOf(const std::string& kind,
 }
 
 std::vector<ServerId>
-All(std::uint32_t n)
+AllServers(std::uint32_t n)
 {
     std::vector<ServerId> group(n);
     std::iota(group.begin(), group.end(), 0);
@@ -246,9 +246,9 @@ TEST(TopoOpt, EightServersWithFourNicsHaveStridesOneAndThree)
         EXPECT_EQ(distance, expected[link.srcPort]);
         EXPECT_EQ(link.dstPort, link.srcPort ^ 1U);
     }
-    const std::vector<Ring> rings = RingsOf(fabric, All(8));
+    const std::vector<Ring> rings = RingsOf(fabric, AllServers(8));
     ASSERT_EQ(rings.size(), 4U);
-    EXPECT_EQ(rings[0].order, All(8));
+    EXPECT_EQ(rings[0].order, AllServers(8));
     EXPECT_EQ(rings[2].order, (std::vector<std::uint32_t>{0, 3, 6, 1, 4, 7, 2, 5}));
     std::set<LinkId> used;
     for (const Ring& ring : rings)
@@ -291,14 +291,14 @@ TEST(TopoOpt, SmallAndOddSizes)
         {
             const Fabric fabric = Build("topoopt", n, d);
             CheckRoutes(fabric);
-            CheckRings(fabric, All(n));
+            CheckRings(fabric, AllServers(n));
             EXPECT_EQ(fabric.topology.links.size(), n == 1 ? 0U : n * d);
         }
     }
     const Fabric pair = Build("topoopt", 2, 1);
     EXPECT_EQ(pair.topology.links.size(), 2U);
     CheckRoutes(pair);
-    CheckRings(pair, All(2));
+    CheckRings(pair, AllServers(2));
     EXPECT_EQ(
         ErrorOf("topoopt", 8, 3),
         "x.yaml:3:5: topoopt: servers.nics: found 3, expected an even number (2 or 4): each ring "
@@ -392,7 +392,7 @@ TEST(AllFabrics, RouteEveryPairOverTheirOwnPorts)
         EXPECT_EQ(fabric.name, c.kind);
         EXPECT_FALSE(fabric.nicChoice.empty());
         CheckRoutes(fabric);
-        CheckRings(fabric, All(c.servers));
+        CheckRings(fabric, AllServers(c.servers));
         if (c.servers > 3)
         {
             CheckRings(fabric, {3, 0, 2});
@@ -475,7 +475,7 @@ TEST(Torus, ShapesAndDistances)
     {
         EXPECT_EQ(fabric.router->Route(0, b, 0).size(), fabric.topology.DistancesTo(b)[0]);
     }
-    const std::vector<Ring> rings = RingsOf(fabric, All(16));
+    const std::vector<Ring> rings = RingsOf(fabric, AllServers(16));
     ASSERT_EQ(rings.size(), 2U);
     std::set<LinkId> used;
     for (const Ring& ring : rings)
@@ -521,7 +521,7 @@ TEST(Hypercube, DistanceIsTheNumberOfBits)
 TEST(FullMesh, HasDisjointRings)
 {
     const Fabric fabric = Build("full-mesh", 7, 6);
-    const std::vector<Ring> rings = RingsOf(fabric, All(7));
+    const std::vector<Ring> rings = RingsOf(fabric, AllServers(7));
     EXPECT_EQ(rings.size(), 6U);
     std::set<LinkId> used;
     for (const Ring& ring : rings)
@@ -560,7 +560,7 @@ TEST(OversubscribedFatTree, HasTheRatioAtItsEdge)
 TEST(RailOptimized, KeepsRingsOnTheirRail)
 {
     const Fabric fabric = Build("rail-optimized", 8, 4, {{"pod", "4"}});
-    const std::vector<Ring> rings = RingsOf(fabric, All(8));
+    const std::vector<Ring> rings = RingsOf(fabric, AllServers(8));
     ASSERT_EQ(rings.size(), 4U);
     for (std::uint32_t r = 0; r < 4; ++r)
     {

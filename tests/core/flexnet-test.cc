@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "../temp-path.h"
+#include "golden.h"
 #include "topoopt/core/error.h"
 #include "topoopt/core/random.h"
 #include "topoopt/core/readers/flexnet.h"
 #include "topoopt/core/writers/flexnet.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -33,17 +33,6 @@ Slurp(const std::string& path)
 {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
-}
-
-/** A file of the golden data, empty if the shared directory is not there. */
-std::string
-Golden(const std::string& name)
-{
-    const char* shared = std::getenv("TOPOOPT_SHARED");
-    const fs::path root =
-        shared != nullptr ? fs::path(shared) : fs::path(TOPOOPT_SOURCE_DIR) / ".." / "shared";
-    const fs::path path = root / "golden" / name;
-    return fs::exists(path) ? path.string() : std::string();
 }
 
 /** Expects an error whose one line holds every one of @p parts. */
@@ -268,7 +257,7 @@ TEST(FlexNetReader, PublishedGraphsHaveThePublishedStatistics)
     for (const Published& row : table)
     {
         SCOPED_TRACE(row.file);
-        const std::string path = Golden(std::string("taskgraphs/") + row.file);
+        const std::string path = test::Golden(std::string("taskgraphs/") + row.file);
         if (path.empty())
         {
             GTEST_SKIP() << "no shared directory with golden data";
@@ -299,7 +288,7 @@ TEST(FlexNetReader, PublishedGraphsHaveThePublishedStatistics)
 
 TEST(FlexNetReader, EveryGoldenGraphIsSoundAndSurvivesWritingAndReading)
 {
-    const std::string directory = Golden("taskgraphs");
+    const std::string directory = test::Golden("taskgraphs");
     if (directory.empty())
     {
         GTEST_SKIP() << "no shared directory with golden data";

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The slow model of the reference simulator against the reference's own results.
 #include "flexnet-witness.h"
+#include "golden.h"
 #include "topoopt/core/readers/flexnet.h"
 
-#include <cstdlib>
-#include <filesystem>
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
@@ -16,18 +15,7 @@ namespace topoopt
 namespace
 {
 
-namespace fs = std::filesystem;
 using Kind = FlexNetWitness::Kind;
-
-std::string
-Golden(const std::string& name)
-{
-    const char* shared = std::getenv("TOPOOPT_SHARED");
-    const fs::path root =
-        shared != nullptr ? fs::path(shared) : fs::path(TOPOOPT_SOURCE_DIR) / ".." / "shared";
-    const fs::path path = root / "golden" / name;
-    return fs::exists(path) ? path.string() : std::string();
-}
 
 std::vector<std::string>
 Lines(const std::string& path)
@@ -155,7 +143,7 @@ class FlexNetGolden : public testing::TestWithParam<Row>
 TEST_P(FlexNetGolden, EveryFlowAndTheEndAreEqual)
 {
     const Row& row = GetParam();
-    const std::string path = Golden(std::string("taskgraphs/") + row.graph);
+    const std::string path = test::Golden(std::string("taskgraphs/") + row.graph);
     if (path.empty())
     {
         GTEST_SKIP() << "no shared directory with golden data";
@@ -179,7 +167,7 @@ TEST_P(FlexNetGolden, EveryFlowAndTheEndAreEqual)
     {
         return;
     }
-    const std::vector<std::string> lines = Lines(Golden(std::string("results/") + row.flows));
+    const std::vector<std::string> lines = Lines(test::Golden(std::string("results/") + row.flows));
     ASSERT_EQ(lines.size(), witness.finished.size() + 1);
     for (std::size_t i = 0; i < witness.finished.size(); ++i)
     {

@@ -26,7 +26,7 @@ namespace
 
 /** Loads a model from text; the message of the error if there is one. */
 std::string
-ErrorOf(const std::string& text)
+ErrorOfModel(const std::string& text)
 {
     const std::string file = test::TempPath("model-test.yaml");
     std::ofstream(file) << text;
@@ -252,34 +252,36 @@ TEST(Model, OptionsOverrideParameters)
 TEST(Model, ErrorsNameFileLineAndKey)
 {
     const std::string head = kHead;
-    EXPECT_EQ(ErrorOf(head + "operators:\n  - {op: dense, inputs: x, out: wide}\n"), "");
-    EXPECT_EQ(ErrorOf(head + "operators:\n  - {op: dense, inputs: x, out: 0}\n"),
+    EXPECT_EQ(ErrorOfModel(head + "operators:\n  - {op: dense, inputs: x, out: wide}\n"), "");
+    EXPECT_EQ(ErrorOfModel(head + "operators:\n  - {op: dense, inputs: x, out: 0}\n"),
               ":7:33: operators[0].out: found '0' = 0, expected 1..268435456");
-    EXPECT_EQ(ErrorOf(head + "operators:\n  - {op: dense, inputs: y, out: 1}\n")
+    EXPECT_EQ(ErrorOfModel(head + "operators:\n  - {op: dense, inputs: y, out: 1}\n")
                   .find(":7:25: operators[0].inputs: found 'y', expected an input"),
               0U);
-    EXPECT_EQ(ErrorOf(head + "operators:\n  - {op: dens, inputs: x, out: 1}\n")
+    EXPECT_EQ(ErrorOfModel(head + "operators:\n  - {op: dens, inputs: x, out: 1}\n")
                   .find(":7:10: operators[0].op: found 'dens', expected one of dense"),
               0U);
-    EXPECT_EQ(ErrorOf(head + "operators:\n  - {op: dense, inputs: x, ou: 1}\n")
+    EXPECT_EQ(ErrorOfModel(head + "operators:\n  - {op: dense, inputs: x, ou: 1}\n")
                   .find(":7:28: operators[0].ou: found an unknown key, did you mean 'out'"),
               0U);
     EXPECT_NE(
-        ErrorOf(head + "operators:\n  - {op: add, inputs: [x, x]}\n  - {op: attention, heads: 2}\n")
+        ErrorOfModel(head +
+                     "operators:\n  - {op: add, inputs: [x, x]}\n  - {op: attention, heads: 2}\n")
             .find("2 heads for a hidden size of 3"),
         std::string::npos);
-    EXPECT_NE(ErrorOf(head + "operators:\n  - {op: conv2d, inputs: x, channels: 1, kernel: 1}\n")
-                  .find("[channels, height, width]"),
+    EXPECT_NE(
+        ErrorOfModel(head + "operators:\n  - {op: conv2d, inputs: x, channels: 1, kernel: 1}\n")
+            .find("[channels, height, width]"),
+        std::string::npos);
+    EXPECT_NE(ErrorOfModel(head + "operators: []\n").find("expected a list of operators"),
               std::string::npos);
-    EXPECT_NE(ErrorOf(head + "operators: []\n").find("expected a list of operators"),
-              std::string::npos);
-    EXPECT_NE(ErrorOf("version: 2\n").find("version"), std::string::npos);
+    EXPECT_NE(ErrorOfModel("version: 2\n").find("version"), std::string::npos);
     // Sizes that would not fit, and loops that would not end.
-    EXPECT_NE(ErrorOf(head + "operators:\n  - {op: dense, inputs: x, out: 268435456}\n"
-                             "  - {op: dense, out: 268435456}\n"),
+    EXPECT_NE(ErrorOfModel(head + "operators:\n  - {op: dense, inputs: x, out: 268435456}\n"
+                                  "  - {op: dense, out: 268435456}\n"),
               "");
-    EXPECT_NE(ErrorOf(head + "operators:\n  - repeat: 100000\n    body:\n"
-                             "      - {op: relu, inputs: x}\n")
+    EXPECT_NE(ErrorOfModel(head + "operators:\n  - repeat: 100000\n    body:\n"
+                                  "      - {op: relu, inputs: x}\n")
                   .find("more than 20000 operators"),
               std::string::npos);
 }

@@ -218,7 +218,7 @@ TEST(ParamBasic, OwnDlrmTraceHasThePublishedFigures)
 
 /** Everything that decides what flows: kinds, groups, sizes and dependencies; not names and ids. */
 std::string
-Shape(const TaskGraph& graph)
+FlowShape(const TaskGraph& graph)
 {
     std::ostringstream out;
     for (const CollectiveCall& call : graph.collectives)
@@ -253,8 +253,8 @@ TEST(TorchEt, RealDlrmFilesOfBothFamiliesGiveTheSameGraphAsOurOwn)
     EXPECT_EQ(et.format, "torch-et");
     EXPECT_EQ(basic.format, "param-basic");
     EXPECT_EQ(Summarise(et).allToAllOffDiagonal, 451136u);
-    EXPECT_EQ(Shape(et.graph), Shape(basic.graph));
-    EXPECT_EQ(Shape(et.graph), Shape(own.graph));
+    EXPECT_EQ(FlowShape(et.graph), FlowShape(basic.graph));
+    EXPECT_EQ(FlowShape(et.graph), FlowShape(own.graph));
 }
 
 TEST(TraceFiles, MissingRankDoubleRankAndPlaceOfTheTrace)

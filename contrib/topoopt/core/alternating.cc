@@ -19,12 +19,6 @@ namespace topoopt
 namespace
 {
 
-bool
-Interrupted(const SearchOptions& options)
-{
-    return options.interrupt != nullptr && options.interrupt->load();
-}
-
 void
 Log(const SearchOptions& options, const SearchRound& round)
 {
@@ -104,7 +98,7 @@ SearchGrid(const SearchProblem& problem, const Strategy& start, const SearchOpti
     for (const HybridCandidate& candidate : grid)
     {
         // A bound that is above the best ends the search: all that follow are worse.
-        if (count >= most || Interrupted(options) || candidate.boundMs > result.confirmedMs)
+        if (count >= most || options.Interrupted() || candidate.boundMs > result.confirmedMs)
         {
             break;
         }
@@ -141,7 +135,7 @@ SearchGrid(const SearchProblem& problem, const Strategy& start, const SearchOpti
         result.rounds.push_back(std::move(round));
         ++result.proposals;
     }
-    result.interrupted = Interrupted(options);
+    result.interrupted = options.Interrupted();
     return result;
 }
 
@@ -306,7 +300,7 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
     const std::uint32_t rounds = std::max(1U, options.rounds);
     const std::uint32_t perChain = options.budget / rounds / std::max(1U, options.restarts);
     std::uint32_t without = 0;
-    for (std::uint32_t r = 1; r <= rounds && options.budget > 0 && !Interrupted(options); ++r)
+    for (std::uint32_t r = 1; r <= rounds && options.budget > 0 && !options.Interrupted(); ++r)
     {
         // Every second chain first looks for another pair of strategy and topology, then walks there.
         std::vector<WalkResult> found(options.restarts);
@@ -431,7 +425,7 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
                 best = c;
             }
         }
-        if (problem.confirm && Interrupted(options))
+        if (problem.confirm && options.Interrupted())
         {
             break; // before a candidate could be confirmed
         }
@@ -463,7 +457,7 @@ Optimise(const SearchProblem& given, const Strategy& start, const SearchOptions&
             break;
         }
     }
-    result.interrupted = Interrupted(options);
+    result.interrupted = options.Interrupted();
     return result;
 }
 

@@ -26,7 +26,7 @@ struct Row
 };
 
 Row
-Cut(const std::string& text, std::int64_t line)
+CutRow(const std::string& text, std::int64_t line)
 {
     Row row;
     row.line = line;
@@ -102,7 +102,7 @@ ReadDemandCsv(const std::string& file, ServerId servers)
         {
             continue;
         }
-        rows.push_back(Cut(text, line));
+        rows.push_back(CutRow(text, line));
         constexpr std::size_t kMostRows = static_cast<std::size_t>(kMostServers) * kMostServers;
         if (rows.size() > kMostRows)
         {

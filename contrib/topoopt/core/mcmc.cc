@@ -11,12 +11,6 @@ namespace topoopt
 namespace
 {
 
-bool
-Interrupted(const SearchOptions& options)
-{
-    return options.interrupt != nullptr && options.interrupt->load();
-}
-
 /** Applies a move. @return the move that undoes it */
 SearchMove
 Apply(IterationEstimator& estimator, const SearchMove& move)
@@ -46,7 +40,7 @@ Walk(IterationEstimator& estimator,
     result.strategy = estimator.Current();
     result.ms = current;
     const std::uint32_t ranks = problem.servers * problem.ranksPerServer;
-    for (; result.proposals < budget && !Interrupted(options); ++result.proposals)
+    for (; result.proposals < budget && !options.Interrupted(); ++result.proposals)
     {
         const double share = static_cast<double>(result.proposals) / std::max(1U, budget);
         const double temperature = options.temperature * std::pow(0.02, share);
@@ -100,7 +94,7 @@ JointWalk(IterationEstimator& estimator,
     result.walk.ms = current;
     result.fabric = start;
     result.demand = startDemand;
-    for (; result.walk.proposals < budget && !Interrupted(options); ++result.walk.proposals)
+    for (; result.walk.proposals < budget && !options.Interrupted(); ++result.walk.proposals)
     {
         const double share = static_cast<double>(result.walk.proposals) / std::max(1U, budget);
         const double temperature = 4 * options.temperature * std::pow(0.02, share);
@@ -214,7 +208,7 @@ FlexNetSearch(const SearchProblem& problem, const Strategy& start, const SearchO
         }
     };
     const std::uint32_t span = std::clamp(options.budget / 100, 1U, 1000U);
-    for (std::uint32_t it = 0; it <= options.budget && !Interrupted(options); ++it)
+    for (std::uint32_t it = 0; it <= options.budget && !options.Interrupted(); ++it)
     {
         if (it % span == 0 && it > 0)
         {
@@ -254,7 +248,7 @@ FlexNetSearch(const SearchProblem& problem, const Strategy& start, const SearchO
             (void)Apply(estimator, undo);
         }
     }
-    result.interrupted = Interrupted(options);
+    result.interrupted = options.Interrupted();
     result.estimateMs = best;
     // The reference reports what it finds; we also do not come out worse than we went in.
     const double confirmed = ConfirmedMs(problem, result.strategy, result.fabric);

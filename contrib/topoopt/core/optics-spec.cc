@@ -20,23 +20,23 @@ constexpr std::uint32_t kMostPorts = 1'000'000;
 constexpr double kMostDb = 1000;
 constexpr double kMostKm = 1e6;
 
-const std::vector<std::string> kKeys = {"policy",
-                                        "device",
-                                        "latency",
-                                        "period",
-                                        "first",
-                                        "transition",
-                                        "granularity",
-                                        "forwarding",
-                                        "bond",
-                                        "rings",
-                                        "relock",
-                                        "move_time",
-                                        "flip_time",
-                                        "ports",
-                                        "insertion_loss",
-                                        "link_budget",
-                                        "fibre_km"};
+const std::vector<std::string> kPolicyKeys = {"policy",
+                                              "device",
+                                              "latency",
+                                              "period",
+                                              "first",
+                                              "transition",
+                                              "granularity",
+                                              "forwarding",
+                                              "bond",
+                                              "rings",
+                                              "relock",
+                                              "move_time",
+                                              "flip_time",
+                                              "ports",
+                                              "insertion_loss",
+                                              "link_budget",
+                                              "fibre_km"};
 
 constexpr std::array<const char*, 5> kFailureNames = {"link", "nic", "server", "port", "flap"};
 
@@ -140,10 +140,10 @@ ParseReconfiguration(const std::map<std::string, std::string>& texts,
         spec.policy = *policy;
     }
     const PolicyKind& kind = FindPolicy(spec.policy, in.PlaceOf("policy"));
-    std::vector<std::string> known = kKeys;
+    std::vector<std::string> known = kPolicyKeys;
     known.insert(known.end(), kind.options.begin(), kind.options.end());
     // A section may hold what only other policies look at: it stands for several fabrics.
-    std::vector<std::string> anyKnown = kKeys;
+    std::vector<std::string> anyKnown = kPolicyKeys;
     for (const PolicyKind& other : PolicyKinds())
     {
         anyKnown.insert(anyKnown.end(), other.options.begin(), other.options.end());

@@ -15,7 +15,7 @@ namespace
 constexpr std::uint32_t kLocal = kNoId;
 constexpr std::uint32_t kIntra = kNoId - 1;
 /** Paths kept per pair, so that messages of different operators spread over equal ones. */
-constexpr std::uint32_t kKeys = 4;
+constexpr std::uint32_t kRouteKeys = 4;
 
 // What an event is: kind, operator, part or group.
 enum Kind : std::uint64_t
@@ -106,7 +106,7 @@ IterationEstimator::SetFabric(const Fabric& fabric)
         m_delay.push_back(static_cast<double>(link.delay) / 1e9);
     }
     m_paths.clear();
-    m_routeOf.assign(std::size_t{m_servers} * m_servers * kKeys, kNoId);
+    m_routeOf.assign(std::size_t{m_servers} * m_servers * kRouteKeys, kNoId);
     for (Group& group : m_groups)
     {
         group.known = false;
@@ -121,7 +121,8 @@ IterationEstimator::SetFabric(const Fabric& fabric)
 std::uint32_t
 IterationEstimator::RouteOf(ServerId src, ServerId dst, std::uint32_t key)
 {
-    std::uint32_t& index = m_routeOf[(std::size_t{src} * m_servers + dst) * kKeys + key % kKeys];
+    std::uint32_t& index =
+        m_routeOf[(std::size_t{src} * m_servers + dst) * kRouteKeys + key % kRouteKeys];
     if (index == kNoId)
     {
         std::unique_lock<std::mutex> lock;
@@ -129,11 +130,12 @@ IterationEstimator::RouteOf(ServerId src, ServerId dst, std::uint32_t key)
         {
             lock = std::unique_lock<std::mutex>(*m_options.mutex);
         }
-        Path path = m_fabric->router->Route(src, dst, Mix64(4, key % kKeys));
+        Path path = m_fabric->router->Route(src, dst, Mix64(4, key % kRouteKeys));
         // Equal paths share an index, so that the table stays small where there is one way only.
-        for (std::uint32_t k = 0; k < kKeys; ++k)
+        for (std::uint32_t k = 0; k < kRouteKeys; ++k)
         {
-            const std::uint32_t other = m_routeOf[(std::size_t{src} * m_servers + dst) * kKeys + k];
+            const std::uint32_t other =
+                m_routeOf[(std::size_t{src} * m_servers + dst) * kRouteKeys + k];
             if (other != kNoId && m_paths[other] == path)
             {
                 index = other;

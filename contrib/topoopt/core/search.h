@@ -52,6 +52,11 @@ struct SearchOptions
     const std::atomic<bool>* interrupt =
         nullptr; ///< set from a signal handler: keep the best so far
     std::function<void(const std::string&)> log; ///< one line per round; null = none
+
+    [[nodiscard]] bool Interrupted() const
+    {
+        return interrupt != nullptr && interrupt->load();
+    }
 };
 
 /** What is searched: a job on servers, and how topologies for it are made. */

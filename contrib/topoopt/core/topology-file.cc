@@ -18,8 +18,8 @@ namespace topoopt
 namespace
 {
 
-constexpr std::uint32_t kMostNodes = 1U << 17;
-constexpr std::uint32_t kMostLinks = 1U << 22;
+constexpr std::uint32_t kMostFabricNodes = 1U << 17;
+constexpr std::uint32_t kMostFabricLinks = 1U << 22;
 
 /** Words of a text file, each with its place. */
 class Words
@@ -99,9 +99,9 @@ Topology
 ReadHpcc(const std::string& file, const std::string& text)
 {
     Words words(file, text);
-    const std::uint32_t nodes = words.Number("the number of nodes", kMostNodes);
+    const std::uint32_t nodes = words.Number("the number of nodes", kMostFabricNodes);
     const std::uint32_t switches = words.Number("the number of switches", nodes);
-    const std::uint32_t links = words.Number("the number of links", kMostLinks);
+    const std::uint32_t links = words.Number("the number of links", kMostFabricLinks);
     if (nodes == switches)
     {
         words.Fail(std::to_string(links), "a network with servers");
@@ -171,7 +171,7 @@ ReadYaml(const std::string& file, const std::string& text)
     const YamlSection top(document, "", {"delay", "links", "rate", "servers", "switches"});
     (void)top.Require("servers", "the number of servers");
     std::uint32_t servers = 0;
-    top.Count("servers", 1U, kMostNodes, servers);
+    top.Count("servers", 1U, kMostFabricNodes, servers);
     Topology topology(servers);
     std::map<std::string, NodeId> nodes;
     for (ServerId s = 0; s < servers; ++s)
@@ -245,10 +245,11 @@ ReadYaml(const std::string& file, const std::string& text)
             throw SpecError(links.items[i].place,
                             path + ".rate: found nothing, expected a rate here or for all links");
         }
-        if (topology.links.size() + 2ULL * count > kMostLinks)
+        if (topology.links.size() + 2ULL * count > kMostFabricLinks)
         {
             throw SpecError(links.items[i].place,
-                            path + ": found more than " + std::to_string(kMostLinks) + " links");
+                            path + ": found more than " + std::to_string(kMostFabricLinks) +
+                                " links");
         }
         for (std::uint32_t copy = 0; copy < count; ++copy)
         {

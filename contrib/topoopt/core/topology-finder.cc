@@ -48,7 +48,7 @@ AllReduceWireBytes(const std::vector<AllReduceDemand>& groups)
 }
 
 double
-PairBytes(const Demand& demand)
+BytesOfPairs(const Demand& demand)
 {
     double total = 0;
     for (Bytes bytes : demand.pairs)
@@ -65,7 +65,7 @@ RingNics(const Demand& demand,
          std::uint32_t degree,
          const TopologyFinderOptions& options)
 {
-    const double pairs = PairBytes(demand);
+    const double pairs = BytesOfPairs(demand);
     switch (options.split)
     {
     case DegreeSplit::AllReduceOnly:
@@ -491,7 +491,7 @@ FindTopology(const Demand& demand, std::uint32_t degree, const TopologyFinderOpt
     found.ringNics = RingNics(demand, groups, degree, options);
     Planner planner(found, found.ringNics / 2);
     PlaceRings(groups, planner, found, options);
-    if (PairBytes(demand) > 0)
+    if (BytesOfPairs(demand) > 0)
     {
         PlaceMatchings(demand, planner, found, options);
     }

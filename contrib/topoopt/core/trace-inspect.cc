@@ -123,14 +123,14 @@ namespace
 using Options = std::map<std::string, std::string>;
 
 /** The servers that options speak of; the rest of the options is for the reader. */
-struct Setting
+struct InspectSetting
 {
     ServerSpec servers;
     std::uint64_t seed = 1;
     Options rest;
 
     /** @param drawn flows are drawn, so that rates and the seed matter */
-    Setting(const Options& options, bool drawn)
+    InspectSetting(const Options& options, bool drawn)
         : rest(options)
     {
         const Options noPlaces;
@@ -192,7 +192,7 @@ KindOf(const TraceFile& file)
 LoadedWorkload
 Draw(const std::string& path, const Options& options)
 {
-    Setting setting(options, true);
+    InspectSetting setting(options, true);
     setting.rest["cdf"] = path;
     return LoadFlows("", FlowOptions::Parse(setting.rest), setting.servers, setting.seed);
 }
@@ -200,7 +200,7 @@ Draw(const std::string& path, const Options& options)
 TraceSummary
 InspectSingle(const TraceFile& file, Single kind, const Options& options)
 {
-    const Setting setting(options, kind == Single::Cdf);
+    const InspectSetting setting(options, kind == Single::Cdf);
     const FlowOptions flowOptions = FlowOptions::Parse(setting.rest);
     switch (kind)
     {
@@ -222,7 +222,7 @@ InspectSingle(const TraceFile& file, Single kind, const Options& options)
 
 /** Ranks must have places if the number of servers is given. */
 LoadedWorkload
-Placed(LoadedWorkload workload, const Setting& setting, const TraceOptions& options)
+Placed(LoadedWorkload workload, const InspectSetting& setting, const TraceOptions& options)
 {
     if (setting.servers.count != 0)
     {
@@ -244,7 +244,7 @@ LoadAnyFile(const std::string& path, const Options& options)
     {
         return Draw(path, options);
     }
-    const Setting setting(options, false);
+    const InspectSetting setting(options, false);
     if (kind == Single::Flows)
     {
         return LoadFlows(path, FlowOptions::Parse(setting.rest), setting.servers, setting.seed);
@@ -286,7 +286,7 @@ InspectFiles(const std::vector<TraceFile>& files, const Options& options)
     {
         return InspectSingle(files[0], kind, options);
     }
-    const Setting setting(options, false);
+    const InspectSetting setting(options, false);
     const TraceOptions parsed = TraceOptions::Parse(setting.rest);
     return Summarise(Placed(LoadTraceFiles(files, parsed), setting, parsed));
 }

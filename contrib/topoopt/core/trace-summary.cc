@@ -118,7 +118,7 @@ AddWire(const CollectiveCall& call, const std::vector<RankId>& members, Sums& su
 }
 
 TraceSummary::Collective
-Row(const CollectiveCall& call, std::uint32_t n)
+RowOf(const CollectiveCall& call, std::uint32_t n)
 {
     TraceSummary::Collective row;
     row.kind = call.kind;
@@ -203,7 +203,8 @@ Summarise(const LoadedWorkload& workload)
     for (const CollectiveCall& call : graph.collectives)
     {
         const std::vector<RankId>& members = graph.groups[call.group].members;
-        const TraceSummary::Collective row = Row(call, static_cast<std::uint32_t>(members.size()));
+        const TraceSummary::Collective row =
+            RowOf(call, static_cast<std::uint32_t>(members.size()));
         const auto [at, isNew] =
             rows.emplace(std::make_tuple(row.kind, row.members, row.bytes), row);
         if (!isNew)

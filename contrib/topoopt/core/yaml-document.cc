@@ -22,7 +22,7 @@ namespace topoopt
 namespace
 {
 
-constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
+constexpr std::size_t kMaxYamlBytes = std::size_t{4} << 20;
 constexpr std::size_t kMaxValues = 200'000;
 
 /** Offset of the first byte that is not valid UTF-8, npos if there is none. */
@@ -494,10 +494,11 @@ YamlValue
 ParseYaml(const std::string& text, const std::string& file, const std::string& everywhere)
 {
     const std::string& whole = everywhere.empty() ? file : everywhere;
-    if (text.size() > kMaxBytes)
+    if (text.size() > kMaxYamlBytes)
     {
         throw SpecError(whole,
-                        "found more than " + FormatBytes(kMaxBytes) + ", expected a smaller file");
+                        "found more than " + FormatBytes(kMaxYamlBytes) +
+                            ", expected a smaller file");
     }
     const std::size_t invalid = FindInvalidUtf8(text);
     if (invalid != std::string::npos)
@@ -550,7 +551,7 @@ ReadYamlFile(const std::string& file)
     if (in)
     {
         char block[65536];
-        while (text.size() <= kMaxBytes && (in.read(block, sizeof block), in.gcount() > 0))
+        while (text.size() <= kMaxYamlBytes && (in.read(block, sizeof block), in.gcount() > 0))
         {
             text.append(block, static_cast<std::size_t>(in.gcount()));
         }

@@ -10,7 +10,7 @@ namespace topoopt
 namespace
 {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 const char*
 DtypeOf(std::uint32_t elementBytes)
@@ -180,7 +180,7 @@ class ParamWriter
             }
         }
         std::string text = "[";
-        for (const Json& step : m_steps)
+        for (const OrderedJson& step : m_steps)
         {
             text += (text.size() > 1 ? ",\n " : "\n ") + step.dump();
         }
@@ -211,7 +211,7 @@ class ParamWriter
                 m_steps.push_back({{"comms", "wait"}, {"req", m_request[before]}, {"pg_id", 0}});
             }
         }
-        Json step;
+        OrderedJson step;
         switch (task.kind)
         {
         case TaskKind::Compute:
@@ -244,7 +244,7 @@ class ParamWriter
         m_steps.push_back(Timed(std::move(step), task));
     }
 
-    Json Timed(Json step, const Task& task)
+    OrderedJson Timed(OrderedJson step, const Task& task)
     {
         if (m_timed)
         {
@@ -254,7 +254,7 @@ class ParamWriter
         return step;
     }
 
-    Json PointToPoint(const TransferCall& transfer, bool send) const
+    OrderedJson PointToPoint(const TransferCall& transfer, bool send) const
     {
         return {{"comms", send ? "isend" : "irecv"},
                 {"pg_id", 0},
@@ -266,14 +266,14 @@ class ParamWriter
                 {"dtype", "byte"}};
     }
 
-    Json Collective(const Task& task)
+    OrderedJson Collective(const Task& task)
     {
         const CollectiveCall& call = m_graph.collectives[task.object];
         const auto& members = m_graph.groups[call.group].members;
         const std::size_t n = members.size();
-        Json step = {{"comms", Name(call.kind)},
-                     {"pg_id", m_number[call.group]},
-                     {"world_size", n}};
+        OrderedJson step = {{"comms", Name(call.kind)},
+                            {"pg_id", m_number[call.group]},
+                            {"world_size", n}};
         if (call.kind == CollectiveKind::Barrier)
         {
             return step;
@@ -329,7 +329,7 @@ class ParamWriter
         return step;
     }
 
-    static void Splits(Json& step,
+    static void Splits(OrderedJson& step,
                        const CollectiveCall& call,
                        const Task& task,
                        std::size_t n,
@@ -368,7 +368,7 @@ class ParamWriter
     std::vector<std::uint32_t> m_request; ///< by task: its request number
     std::uint32_t m_requests = 0;         ///< so far in this rank
     std::vector<std::uint32_t> m_number;  ///< of each group; 0 means all ranks
-    std::vector<Json> m_steps;
+    std::vector<OrderedJson> m_steps;
     Losses m_losses;
     bool m_timed = false;
 };
