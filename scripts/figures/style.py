@@ -163,10 +163,11 @@ def count_text(finished: int, total: int, what: str = "flows") -> str:
 
 
 def plain_log_axis(axis: Any) -> None:
-    """Labels 0.1, 1, 1000, 20k, 2M in place of powers of ten; 1, 2, 5 where there are few decades."""
+    """Labels 0.1, 1, 1000 or, on axes beyond 10 000, 1k, 20k, 2M in place of powers of ten; 1, 2, 5 where there are few decades."""
 
     def label(value: float, _: int) -> str:
-        if 1e4 <= value < 1e15:
+        letters = 1e3 if max(axis.get_view_interval()) >= 1e4 else 1e4
+        if letters <= value < 1e15:
             scale, letter = next((s, c) for s, c in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")) if value >= s)
             return f"{value / scale:g}{letter}"
         return f"{value:g}" if 1e-3 <= value < 1e4 else f"{value:.0e}"

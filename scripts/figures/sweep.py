@@ -142,9 +142,10 @@ def select(data: Sweep, where: dict[str, str]) -> Sweep:
 
 
 def join(data: Sweep, other: Sweep, values: dict[str, str]) -> Sweep:
-    """Both sweeps' rows. The values are those of parameters that only the first varies."""
+    """Both sweeps' rows. A value selects rows of the other sweep where that varies the parameter, else says what it is there."""
     fixed = dict.fromkeys((*data.parameters, *data.measures), "") | values
-    return Sweep(data.path, data.parameters, data.measures, data.rows + [fixed | row for row in other.rows])
+    joined = [fixed | row for row in other.rows if all(row.get(name, value) == value for name, value in values.items())]
+    return Sweep(data.path, data.parameters, data.measures, data.rows + joined)
 
 
 def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> None:

@@ -35,7 +35,7 @@ sys.modules["reproduce"] = reproduce
 loader.exec_module(reproduce)
 
 import plot  # noqa: E402
-from figures import style  # noqa: E402
+from figures import style, sweep  # noqa: E402
 
 # Pixels cost time and no test counts them.
 style.DPI = 40
@@ -116,6 +116,20 @@ class Reproduce(ProgramTest):
         before = {path: path.stat().st_mtime_ns for path in self.out.glob("sweeps/rates/*/done")}
         self.assertEqual((len(before), self.reproduce("1")[0]), (4, 0))
         self.assertEqual({path: path.stat().st_mtime_ns for path in self.out.glob("sweeps/rates/*/done")}, before)
+
+    def test_rows_of_two_sweeps(self) -> None:
+        """A value of `also` fills in a parameter that the other sweep has not, or selects rows by one that it varies."""
+        first = sweep.Sweep(Path("a"), ["rate", "model"], ["time"], [{"rate": "1", "model": "x", "time": "5"}])
+        rows = [{"rate": rate, "nics": nics, "time": nics + rate} for rate in "12" for nics in "48"]
+        both = sweep.join(first, sweep.Sweep(Path("b"), ["rate", "nics"], ["time"], rows), {"model": "y", "nics": "8"})
+        found = [(row["rate"], row["model"], row["time"]) for row in both.rows]
+        self.assertEqual(found, [("1", "x", "5"), ("1", "y", "81"), ("2", "y", "82")])
+
+    def test_names_of_runs(self) -> None:
+        """A number says what it counts."""
+        self.assertEqual(reproduce._setting("servers.nics", "8"), "nics 8")
+        self.assertEqual(reproduce._setting("workload.batch_per_gpu", "0.5"), "batch per gpu 0.5")
+        self.assertEqual(reproduce._setting("strategy.embedding", "table-wise"), "table-wise")
 
     def test_quick(self) -> None:
         self.assertEqual(self.reproduce("2", "--quick")[0], 0)
