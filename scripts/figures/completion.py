@@ -21,7 +21,7 @@ from figures.style import (
     plain_log_axis,
     time_unit,
 )
-from topoopt_results import Run
+from topoopt_results import Run, Table
 
 
 def completion(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> None:
@@ -151,8 +151,19 @@ def iteration_times(runs: Sequence[Run], styles: dict[str, Look], writer: Writer
     writer.table("iteration_times", header, rows, {"unit": "ps"})
 
 
-def operation_bounds(run: Run) -> dict[int, float]:
-    """By op_id: picoseconds that the busiest server's bytes of the operation's flows need at its NIC rate.
+Operation = tuple[str, int, int]
+
+
+def operations_of(table: Table) -> list[Operation]:
+    """(job, iteration, op_id) of each row: an op_id comes again in every iteration, and in every job."""
+    job = table.word("job")
+    iterations = np.nan_to_num(table.number("iteration"), nan=0).astype(np.int64).tolist()
+    numbers = np.nan_to_num(table.number("op_id"), nan=-1).astype(np.int64).tolist()
+    return [(job[row], iterations[row], numbers[row]) for row in range(table.rows)]
+
+
+def operation_bounds(run: Run) -> dict[Operation, float]:
+    """By operation: picoseconds that the busiest server's bytes of its flows need at its NIC rate.
 
     For a ring AllReduce of S bytes over n servers this is 2 (n-1)/n S / (degree x rate). Empty without flows or rates.
     """
@@ -162,8 +173,9 @@ def operation_bounds(run: Run) -> dict[int, float]:
         return {}
     known = np.isfinite(flows.number("op_id")) & (flows.number("src_server") != flows.number("dst_server"))
     flows = flows.select(known)
-    operations, index = np.unique(flows.number("op_id"), return_inverse=True)
-    bounds = np.zeros(len(operations))
+    place_of: dict[Operation, int] = {}
+    index = np.array([place_of.setdefault(key, len(place_of)) for key in operations_of(flows)], dtype=np.int64)
+    bounds = np.zeros(len(place_of))
     for column in ("src_server", "dst_server"):
         server = flows.number(column).astype(np.int64)
         pairs, place = np.unique(index * run.servers + server, return_inverse=True)
@@ -171,12 +183,12 @@ def operation_bounds(run: Run) -> dict[int, float]:
         rate = rates[pairs % run.servers]
         time = np.divide(8e12 * sums, rate, out=np.zeros_like(sums), where=rate > 0)
         np.maximum.at(bounds, pairs // run.servers, time)
-    return dict(zip(operations.astype(np.int64).tolist(), bounds.tolist()))
+    return dict(zip(place_of, bounds.tolist()))
 
 
 def collectives(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> None:
-    """P4 over operations: completion time of each collective, one panel per kind, in order of op_id."""
-    header = ["run", "op_id", "iteration", "kind", "name", "ranks", "bytes", "duration_ps", "bound_ps", "status"]
+    """P4 over operations: completion time of each collective, one panel per kind, iteration after iteration, by op_id."""
+    header = ["run", "job", "iteration", "op_id", "kind", "name", "ranks", "bytes", "duration_ps", "bound_ps", "status"]
     title = "Completion time of collectives"
     if not any(run.ops.rows for run in runs):
         reason = "the operation tables are empty" if any(run.ops.present for run in runs) else "no operation table"
@@ -198,14 +210,16 @@ def collectives(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) ->
     axes = grid[:, 0]
     rows = []
     for ax, kind in zip(axes, kinds):
-        numbers = sorted({int(n) for run in runs for n in run.ops.number("op_id")[run.ops.word("kind").equal(kind)]})
-        place = {number: i for i, number in enumerate(numbers)}
+        tables = {run.label: run.ops.select(run.ops.word("kind").equal(kind)) for run in runs}
+        operations = sorted({key for table in tables.values() for key in operations_of(table)})
+        place = {operation: i for i, operation in enumerate(operations)}
         top = 0.0
         low = np.inf
         for run in runs:
             look = styles[run.label]
-            table = run.ops.select(run.ops.word("kind").equal(kind))
-            x = np.array([place[int(number)] for number in table.number("op_id")], dtype=np.float64)
+            table = tables[run.label]
+            keys = operations_of(table)
+            x = np.array([place[key] for key in keys], dtype=np.float64)
             y = table.number("duration_ps") / scale
             done = np.isfinite(y)
             order = np.argsort(x, kind="stable")
@@ -232,7 +246,8 @@ def collectives(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) ->
             )
             low = min(low, np.nanmin(y, initial=np.inf))
             top = max(top, np.nanmax(y, initial=0))
-            limit = np.array([bounds[run.label].get(int(n), np.nan) for n in table.number("op_id")]) / scale
+            limits = [bounds[run.label].get(key, np.nan) for key in keys]
+            limit = np.array(limits) / scale
             if np.isfinite(limit).any():
                 ax.plot(
                     x[order],
@@ -245,24 +260,22 @@ def collectives(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) ->
                     markevery=sparse,
                 )
                 low = min(low, np.nanmin(limit[limit > 0], initial=np.inf))
-            for row in range(table.rows):
-                bound = bounds[run.label].get(int(table.number("op_id")[row]), np.nan)
-                rows.append(
-                    [run.label, table.number("op_id")[row], table.number("iteration")[row], kind]
-                    + [table.word("name")[row], table.word("ranks")[row], table.number("bytes")[row]]
-                    + [table.number("duration_ps")[row], bound, table.word("status")[row]]
-                )
+            rows += [
+                [run.label, *keys[row], kind, table.word("name")[row], table.word("ranks")[row]]
+                + [table.number("bytes")[row], table.number("duration_ps")[row], limits[row], table.word("status")[row]]
+                for row in range(table.rows)
+            ]
         if low > 0 and top > 10 * low:
             ax.set_yscale("log")
             plain_log_axis(ax.yaxis)
         else:
             ax.set_ylim(0, None)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        ax.set_xlim(-0.5, max(len(numbers), 1) - 0.5)
-        ax.set_title(f"{kind}, n = {len(numbers)}", loc="left", pad=3)
+        ax.set_xlim(-0.5, max(len(operations), 1) - 0.5)
+        ax.set_title(f"{kind}, n = {len(operations)}", loc="left", pad=3)
         ax.set_ylabel(f"time [{unit}]")
     unfinished = any(_finished_ops(run) < run.ops.rows for run in runs)
-    axes[-1].set_xlabel("operations of the kind, by op_id" + ("; hollow = unfinished" if unfinished else ""))
+    axes[-1].set_xlabel("operations of the kind, in order" + ("; hollow = unfinished" if unfinished else ""))
     handles = axes[0].get_legend_handles_labels()[0]
     if any(bounds.values()):
         handles.append(Line2D([], [], color="#555555", linewidth=0.5, label="thin: lower bound (bytes / NIC rate)"))

@@ -76,30 +76,45 @@ def ring_traffic(runs: Sequence[Run], _: dict[str, Look], writer: Writer) -> Non
         writer.empty("ring_traffic", "AllReduce by ring", "no flows of an AllReduce on rings", header)
         return
     shown = drawn[:MAX_RINGS]
+    labels = list(dict.fromkeys(label for label, _, _ in shown))
+    several = len(labels) > 1
     positive = np.concatenate([matrix[matrix > 0] for _, _, matrix in shown])
     norm = LogNorm(positive.min() / 10, positive.max())
-    columns = len(shown) if len(shown) <= 3 else 3 if len(shown) in (5, 6) else 4
-    lines = -(-len(shown) // columns)
+    most = max(sum(label == other for other, _, _ in shown) for label in labels)
+    columns = most if most <= 3 else 3 if most in (5, 6) and not several else 4
+    # Each run begins a line of its own, with its name above it.
+    places: list[int] = []
+    firsts: dict[str, int] = {}
+    for label, _, _ in shown:
+        place = len(places) and places[-1] + 1
+        place = place if label in firsts else -(-place // columns) * columns
+        firsts.setdefault(label, place)
+        places.append(place)
+    lines = places[-1] // columns + 1
     side = (COLUMN_INCHES - 0.95) / max(columns, 3)
-    margins = (0.4, 0.38, COLUMN_INCHES - 0.4 - side * columns, 0.28)
-    height = lines * (side + 0.24) - 0.24 + 0.66
+    above = 0.38 if several else 0.28
+    margins = (0.4, 0.38, COLUMN_INCHES - 0.4 - side * columns, above)
+    height = lines * (side + above - 0.04) + 0.42
     figure, grid = framed_figure(height, margins, nrows=lines, ncols=columns, squeeze=False)
-    figure.subplots_adjust(wspace=0.14, hspace=0.3)
-    for ax in grid.flat[len(shown) :]:
+    figure.subplots_adjust(wspace=0.14, hspace=(above - 0.04) / side)
+    for ax in grid.flat:
         ax.set_axis_off()
-    several = len({label for label, _, _ in shown}) > 1
-    for i, (ax, (label, name, matrix)) in enumerate(zip(grid.flat, shown)):
+    for place, (label, name, matrix) in zip(places, shown):
+        ax = grid.flat[place]
+        ax.set_axis_on()
         ax.grid(visible=False)
-        ax.tick_params(labelsize=5, length=1.5, pad=1, labelleft=i % columns == 0, labelbottom=i + columns >= len(shown))
+        low = place + columns not in places
+        ax.tick_params(labelsize=5, length=1.5, pad=1, labelleft=place % columns == 0, labelbottom=low)
         image = ax.imshow(np.where(matrix > 0, matrix, np.nan), norm=norm, cmap="viridis_r", interpolation="nearest")
-        total = format_bytes(float(matrix.sum()))
-        ax.set_title(f"{label} {name}: {total}" if several else f"{name}: {total}", fontsize=5.5, pad=3)
-        if i % columns == 0:
+        ax.set_title(f"{name}: {format_bytes(float(matrix.sum()))}", fontsize=5.5, pad=3)
+        if place % columns == 0:
             ax.set_ylabel("source server", fontsize=6, labelpad=2)
-        if i + columns >= len(shown):
+        if several and place == firsts[label]:
+            ax.annotate(label, (0, 1), (0, 11), "axes fraction", "offset points", fontsize=6)
+        if low:
             ax.set_xlabel("destination" if columns > 3 else "destination server", fontsize=6, labelpad=2)
     left = margins[0] + side * columns + 0.06
-    bar = figure.add_axes((left / COLUMN_INCHES, margins[1] / height, 0.09 / COLUMN_INCHES, 1 - 0.66 / height))
+    bar = figure.add_axes((left / COLUMN_INCHES, margins[1] / height, 0.09 / COLUMN_INCHES, 1 - (above + 0.38) / height))
     colours = figure.colorbar(image, cax=bar, format=lambda value, _: format_bytes(value))
     colours.ax.tick_params(labelsize=5, pad=1, which="both")
     bar.grid(visible=False)

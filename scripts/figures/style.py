@@ -20,6 +20,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
+from matplotlib.legend import Legend  # noqa: E402
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: E402
 
 from topoopt_results import Run  # noqa: E402
@@ -199,6 +200,61 @@ def legend_above(ax: Axes, columns: int = 1, **options: Any) -> None:
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.01), borderaxespad=0, ncol=columns, **options)
 
 
+SMALLEST_POINTS = 4.0
+
+
+def keep_inside(figure: Figure) -> None:
+    """Long names of runs make legends and labels wider than the picture: moves them left, then shrinks or breaks them."""
+    finds_margins = figure.get_layout_engine() is not None
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for ax in figure.axes:
+        place = ax.get_position()
+        if finds_margins and place.x1 < 0.9:
+            # The legend was given its width at the cost of the axes.
+            ax.set_position((place.x0, place.y0, 0.97 - place.x0, place.height))
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        _keep_axes_inside(ax, figure.bbox.width - 2)
+
+
+def _keep_axes_inside(ax: Axes, edge: float) -> None:
+    legend = ax.get_legend()
+    if legend is not None:
+        _keep_legend_inside(ax, legend, edge)
+    over = ax.xaxis.label.get_window_extent().x1 - edge
+    if over > 0:
+        ax.xaxis.label.set_x(ax.xaxis.label.get_position()[0] - over / ax.bbox.width)
+    # Numbers behind bars, which the layout leaves out: a longer axis makes the bars shorter.
+    boxes = [text.get_window_extent() for text in ax.texts if not text.get_in_layout()]
+    beyond = [(box.x0 - ax.bbox.x0) / max(edge - box.width - ax.bbox.x0, 1) for box in boxes if box.x1 > edge]
+    if beyond:
+        ax.set_xlim(0, ax.get_xlim()[1] * max(beyond))
+    # Heat-maps stand side by side, so that a title may not be wider than its panel.
+    room = 1.08 * ax.bbox.width
+    if ax.get_images() and ax.title.get_window_extent().width > room:
+        ax.title.set_text(ax.get_title().replace("/", "/\n", 1))
+        share = room / ax.title.get_window_extent().width
+        ax.title.set_fontsize(max(ax.title.get_fontsize() * min(share, 1), SMALLEST_POINTS))
+
+
+def _keep_legend_inside(ax: Axes, legend: Legend, edge: float) -> None:
+    def right() -> float:
+        return max((text.get_window_extent().x1 for text in legend.get_texts()), default=0)
+
+    over = right() - edge
+    if over <= 0:
+        return
+    move = min(over, max(legend.get_window_extent().x0 - 2, 0))
+    anchor = legend.get_bbox_to_anchor().transformed(ax.transAxes.inverted())
+    legend.set_bbox_to_anchor((anchor.x0 - move / ax.bbox.width, anchor.y0), transform=ax.transAxes)
+    over -= move
+    if over > 0:
+        widest = max(text.get_window_extent().width for text in legend.get_texts())
+        for text in legend.get_texts():
+            text.set_fontsize(max(text.get_fontsize() * (widest - over) / widest, SMALLEST_POINTS))
+
+
 @dataclass
 class Writer:
     """Writes pictures and the CSV behind each into one directory and remembers their names."""
@@ -212,10 +268,9 @@ class Writer:
             "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
             "svg": {"Creator": None, "Date": None},
         }
+        keep_inside(figure)
         for form in formats:
             figure.savefig(self.out / f"{name}.{form}", metadata=dateless[form])
-            # The margins found for the first file hold for the others.
-            figure.set_layout_engine("none")
             self.names.append(f"{name}.{form}")
         plt.close(figure)
 

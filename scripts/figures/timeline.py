@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """P5: what each rank did when, as a Gantt picture and as a Chrome trace that Perfetto (ui.perfetto.dev) opens.
 
-Computation takes the upper half of a rank's row, communication the lower half, so that overlap is visible. Without tasks.csv the
-rows are the operations' groups.
+Computation takes the upper half of a rank's row, communication the lower half, so that overlap is visible. Without
+tasks.csv the rows are the operations' groups. Operations that a run left unfinished have a row of their own above, to the
+last time that is known.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ MAX_ROWS = 64
 RASTER_ABOVE = 20000
 HATCHES = ["", "////", "....", "xxxx", "\\\\\\\\", "----"]
 IDLE = ("wait", "idle", "join")
+UNFINISHED = "unfinished"
 UNITS = {"ps": 1.0, "ns": 1e3, "us": 1e6, "µs": 1e6, "ms": 1e9, "s": 1e12}
 
 
@@ -44,7 +46,7 @@ def is_compute(kind: str) -> bool:
 
 
 def bars_of(run: Run) -> Bars:
-    """The finished tasks of the ranks; where there is no task table, the finished operations of the groups."""
+    """The finished tasks of the ranks, or the groups' operations where there is no task table; above them the unfinished."""
     if run.tasks.rows:
         table = run.tasks
         ranks = np.unique(table.number("rank")).astype(np.int64)
@@ -59,7 +61,30 @@ def bars_of(run: Run) -> Bars:
     keep = np.flatnonzero(np.isfinite(table.number("start_ps")) & np.isfinite(table.number("end_ps")) & ~idle)
     start, end = table.number("start_ps")[keep], table.number("end_ps")[keep]
     names = table.word("name")
-    return Bars(rows, kind.names, row[keep], kind.codes[keep], start, end, [names[i] or kind[i] for i in keep])
+    bars = Bars(rows, kind.names, row[keep], kind.codes[keep], start, end, [names[i] or kind[i] for i in keep])
+    return _with_unfinished(bars, run)
+
+
+def _with_unfinished(bars: Bars, run: Run) -> Bars:
+    """A first row for the operations that began and did not end, since a task is listed when it has ended."""
+    ops = run.ops
+    began = ops.number("start_ps")
+    known = (bars.end, ops.number("end_ps"), began, run.flows.number("start_ps"), run.flows.number("end_ps"))
+    last = max(np.nanmax(times, initial=0) for times in known)
+    left = np.flatnonzero(ops.word("status").equal("unfinished") & (began < last))
+    if not len(left):
+        return bars
+    names = ops.word("name")
+    zeros = np.zeros(len(left), dtype=np.int64)
+    return Bars(
+        [UNFINISHED, *bars.rows],
+        [*bars.kinds, UNFINISHED],
+        np.concatenate([zeros, bars.row + 1]),
+        np.concatenate([zeros + len(bars.kinds), bars.kind]),
+        np.concatenate([began[left], bars.start]),
+        np.concatenate([np.full(len(left), last), bars.end]),
+        [*(names[i] or ops.word("kind")[i] for i in left), *bars.names],
+    )
 
 
 def _kinds(table: Table) -> Words:
@@ -101,10 +126,12 @@ def timeline(
         writer.empty("timeline", "Timeline", reason, header)
         return
     kinds = list(dict.fromkeys(bars.kinds[kind] for bars in shown.values() for kind in np.unique(bars.kind)))
-    kinds.sort(key=lambda kind: (not is_compute(kind), kind))
+    kinds.sort(key=lambda kind: (not is_compute(kind), kind == UNFINISHED, kind))
     colours = {kind: "#bbbbbb" if is_compute(kind) else "" for kind in kinds}
     others = [kind for kind in kinds if not colours[kind]]
     colours.update({kind: PALETTE[i % len(PALETTE)] for i, kind in enumerate(others)})
+    if UNFINISHED in kinds:
+        colours[UNFINISHED] = "#555555"
     hatches = {kind: "" if is_compute(kind) else HATCHES[others.index(kind) % len(HATCHES)] for kind in kinds}
     low = min(bars.start.min() for bars in shown.values() if len(bars.start))
     high = max(bars.end.max() for bars in shown.values() if len(bars.end))
@@ -114,10 +141,11 @@ def timeline(
     rows = {label: min(len(bars.rows), MAX_ROWS) for label, bars in shown.items()}
     inches = {label: max(min(0.11 * count, 2.2, 7 / len(runs)), 0.3) + 0.25 for label, count in rows.items()}
     legend_height = 0.15 * int(np.ceil(len(kinds) / 2)) + 0.2
-    height = sum(inches.values()) + 0.4 + legend_height
+    foot = 0.5 if UNFINISHED in kinds else 0.4
+    height = sum(inches.values()) + foot + legend_height
     figure, grid = framed_figure(
         height,
-        (0.6, 0.4, 0.1, legend_height),
+        (0.6, foot, 0.1, legend_height),
         nrows=len(runs),
         sharex=True,
         squeeze=False,
@@ -137,7 +165,8 @@ def timeline(
         more = f", first {MAX_ROWS} of {len(bars.rows)} rows" if len(bars.rows) > MAX_ROWS else ""
         ax.set_title(f"{label}: n = {len(bars.start)} intervals{more}", loc="left", pad=2)
     axes[-1].set_xlim(low / scale, high / scale)
-    axes[-1].set_xlabel(f"simulated time [{unit}]; blank = idle")
+    remark = " or part of\nwhat is unfinished, which is drawn to the last time known" if UNFINISHED in kinds else ""
+    axes[-1].set_xlabel(f"simulated time [{unit}]; blank = idle{remark}")
     handles = [
         Patch(
             facecolor=colours[kind],

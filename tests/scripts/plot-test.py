@@ -8,6 +8,7 @@ import contextlib
 import csv
 import hashlib
 import io
+import itertools
 import json
 import os
 import subprocess
@@ -29,10 +30,13 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
+from matplotlib.figure import Figure  # noqa: E402
+from matplotlib.text import Text  # noqa: E402
+
 import plot  # noqa: E402
 from figures import style  # noqa: E402
-from synthetic_results import FLOW_HEADER, make_results, write_csv  # noqa: E402
-from figures.completion import operation_bounds  # noqa: E402
+from synthetic_results import FLOW_HEADER, OP_HEADER, make_results, write_csv  # noqa: E402
+from figures.completion import operation_bounds, operations_of  # noqa: E402
 from figures.links import utilisation_grid  # noqa: E402
 from figures.style import kind_slots  # noqa: E402
 from figures.topology import positions, server_hops  # noqa: E402
@@ -345,8 +349,60 @@ class Pictures(Scratch):
         ]
         write_csv(path / "flows.csv", FLOW_HEADER, flows)
         bounds = operation_bounds(read_results([directory])[0])
-        self.assertEqual(list(bounds), [5])
-        self.assertAlmostEqual(bounds[5], 2 * (n - 1) / n * size * 8e12 / 4e11, 3)
+        self.assertEqual(list(bounds), [("j", 0, 5)])
+        self.assertAlmostEqual(bounds["j", 0, 5], 2 * (n - 1) / n * size * 8e12 / 4e11, 3)
+
+    def test_operations_come_again_in_every_iteration(self) -> None:
+        """An op_id names an operation of one iteration of one job: each has its own place and its own bound."""
+        directory = make_results(self.dir / "a", fabrics=("ideal-switch",), flows=0)
+        path = directory / "ideal-switch"
+        ops, flows = [], []
+        for job, iteration, bytes_sent in (("a", 0, 1000), ("a", 1, 3000), ("b", 0, 5000)):
+            flows.append([len(flows), 0, job, iteration, "AllToAll", 0, 1, bytes_sent, 0, 9, 9, 9, 1, 2, 0, "done", 9, 0])
+            ops.append([0, job, iteration, "AllToAll", "x", "all", 8, bytes_sent, 0, 10**9, 10**9, "done", 0])
+        write_csv(path / "flows.csv", FLOW_HEADER, flows)
+        write_csv(path / "ops.csv", OP_HEADER, ops)
+        rows = rows_of(self.tables(directory, "--only", "collectives") / "collectives.csv")
+        found = [(row["job"], row["iteration"], row["op_id"], float(row["bound_ps"])) for row in rows]
+        # A server of a star has one link of 400 Gb/s to the switch.
+        self.assertEqual(found, [("a", "0", "0", 20_000), ("a", "1", "0", 60_000), ("b", "0", "0", 100_000)])
+
+    def test_long_names_stay_inside_the_picture(self) -> None:
+        one = make_results(self.dir / "one", flows=300, unfinished=30)
+        two = make_results(self.dir / "two", flows=300, seed=2)
+        cut: list[str] = []
+
+        def inspect(figure: Figure, path: Path, **_: object) -> None:
+            nonlocal cut
+            figure.draw_without_rendering()
+            axes = [axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]
+            ticks = {id(text) for axis in axes for text in axis.get_ticklabels(which="both")}
+            for text in figure.findobj(Text):
+                if text.get_visible() and text.get_text().strip() and id(text) not in ticks:
+                    box = text.get_window_extent()
+                    inside = box.x0 > -1 and box.y0 > -1 and box.x1 < figure.bbox.width + 1 and box.y1 < figure.bbox.height + 1
+                    cut += [] if inside else [f"{path.name}: {text.get_text()}"]
+            titles = [ax.title for ax in figure.axes if ax.get_title()]
+            for a, b in itertools.combinations(titles, 2):
+                if a.get_window_extent().overlaps(b.get_window_extent()):
+                    cut.append(f"{path.name}: {a.get_text()} over {b.get_text()}")
+
+        with unittest.mock.patch("matplotlib.figure.Figure.savefig", inspect):
+            names = ("--labels", "before-the-upgrade,after-the-upgrade")
+            self.assertEqual(plot_here(one, two, *names, "-o", self.dir / "out"), (0, ""))
+        self.assertEqual(cut, [])
+
+    def test_timeline_shows_what_is_unfinished(self) -> None:
+        directory = make_results(self.dir / "a", fabrics=("topoopt", "fat-tree"), unfinished=3)
+        rows = rows_of(self.tables(directory, "--only", "timeline") / "timeline.csv")
+        left = [row for row in rows if row["kind"] == "unfinished"]
+        run = read_results([directory])[1]
+        at = int(np.flatnonzero(run.ops.word("status").equal("unfinished"))[0])
+        found = [(row["run"], row["row"], row["name"]) for row in left]
+        self.assertEqual(found, [("fat-tree", "unfinished", run.ops.word("name")[at])])
+        self.assertEqual(float(left[0]["start_ps"]), run.ops.number("start_ps")[at])
+        last = max(np.nanmax(table.number("end_ps")) for table in (run.flows, run.tasks))
+        self.assertEqual(float(left[0]["end_ps"]), last)
 
     def test_trace_slices_of_a_thread_do_not_overlap(self) -> None:
         directory = make_results(self.dir / "a", unfinished=3)
@@ -360,7 +416,8 @@ class Pictures(Scratch):
             threads[thread] = event["ts"] + event["dur"]
         named = {(e["pid"], e["tid"]) for e in trace["traceEvents"] if e["name"] == "thread_name"}
         self.assertEqual(set(threads), named)
-        self.assertEqual(len(slices), sum(run.tasks.rows for run in read_results([directory])))
+        # The tasks, and the operation that the second run left unfinished.
+        self.assertEqual(len(slices), sum(run.tasks.rows for run in read_results([directory])) + 1)
         self.assertEqual(len(rows_of(out / "timeline.csv")), len(slices))
 
     def test_timeline_window(self) -> None:
@@ -533,6 +590,7 @@ class Program(Scratch):
     def test_quickstart(self) -> None:
         results = self.dir / "results"
         command = [PROGRAM, "run", SOURCE / "scenarios" / "quickstart.yaml", "-o", results, "--quiet"]
+        command += ["--set", "iterations=2"]
         subprocess.run(command, check=True, capture_output=True)
         summary = json.loads((results / "summary.json").read_text())
         out = self.tables(results)
@@ -551,9 +609,9 @@ class Program(Scratch):
             self.assertLessEqual(bounds[run["fabric"]], min(run["iteration_time_ps"]))
         for run in read_results([results]):
             self.assertEqual(run.demand.sum(), run.summary["demand_bytes"])
-            for operation, bound in operation_bounds(run).items():
-                taken = run.ops.number("duration_ps")[run.ops.number("op_id") == operation]
-                self.assertLessEqual(bound, taken[0])
+            bounds_of = operation_bounds(run)
+            for operation, taken in zip(operations_of(run.ops), run.ops.number("duration_ps"), strict=True):
+                self.assertLessEqual(bounds_of[operation], taken)
 
 
 if __name__ == "__main__":
