@@ -412,8 +412,11 @@ class Run:
         """Picoseconds below which no iteration can be: the busiest server's bytes over its NIC rate.
 
         Bytes of the demand matrix (payload, either direction, the diagonal left out) per iteration. Computation,
-        headers, propagation and relaying are not in it. None when matrix or rates are absent.
+        headers, propagation and relaying are not in it. None when matrix or rates are absent, or when the run was cut short:
+        the matrix then holds a part of an iteration.
         """
+        if self.summary.get("complete") is False:
+            return None
         rates = self.injection_rate()
         demand = self.demand
         if not len(demand) or len(rates) != len(demand) or not rates.any():

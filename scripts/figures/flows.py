@@ -249,6 +249,7 @@ def tail_table(runs: Sequence[Run], _: dict[str, Look], writer: Writer) -> None:
                 row.append(float(values.max()) if len(values) else np.nan)
             rows.append(row)
     rule = "percentiles by nearest rank over all flows, an unfinished flow longer than any finished one"
+    rule += "; mean and max of the finished"
     if not rows:
         writer.empty("tail_table", "Flow completion time: tail", no_flows(runs), header)
         writer.text("tail_table.md", f"{no_flows(runs)}\n")

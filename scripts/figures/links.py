@@ -32,11 +32,12 @@ def link_names(run: Run) -> dict[int, str]:
 def utilisation_grid(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(links sorted by falling mean, bin edges in ps, utilisation[link, bin]) from link_samples.csv, at most TIME_BINS bins.
 
-    A sample at t covers the time since the sample before it. Bins average the samples by overlap.
+    A sample at t covers the time since the sample before it. Bins average the samples by overlap. A link that never sent has no
+    samples, and a line of zeros.
     """
     samples = run.link_samples
     times = np.unique(samples.number("t_ps"))
-    ids = np.unique(samples.number("link_id"))
+    ids = np.union1d(samples.number("link_id"), run.links.number("link_id"))
     grid = np.zeros((len(ids), len(times)))
     row = np.searchsorted(ids, samples.number("link_id"))
     grid[row, np.searchsorted(times, samples.number("t_ps"))] = np.nan_to_num(samples.number("utilisation"))
@@ -73,7 +74,9 @@ def link_utilisation(runs: Sequence[Run], styles: dict[str, Look], writer: Write
         ax.set_xlim(0, end / scale)
         ax.set_ylabel("link, by mean")
         ax.set_title(f"{run.label}: n = {len(ids)} links, mean {values.mean():.2f}", loc="left", pad=2)
-    grid[-1, 0].set_xlabel(f"simulated time [{unit}]")
+    without = len(runs) - len(sampled)
+    remark = f"; {without} of {len(runs)} runs without samples" if without else ""
+    grid[-1, 0].set_xlabel(f"simulated time [{unit}]{remark}")
     width, height = figure.get_size_inches()
     bar = figure.add_axes((1 - 0.55 / width, 0.35 / height, 0.1 / width, 1 - 0.55 / height))
     figure.colorbar(image, cax=bar, label="utilisation [fraction of rate]")

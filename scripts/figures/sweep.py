@@ -46,6 +46,7 @@ class Sweep:
     parameters: list[str]
     measures: list[str]
     rows: list[dict[str, str]]
+    failed: int = 0  # points without a row
 
 
 def read_sweep(path: Path) -> Sweep:
@@ -68,7 +69,9 @@ def read_sweep(path: Path) -> Sweep:
     place = header.index("fabric")
     parameters = [name for name in header[:place] if name not in NOT_PARAMETERS]
     measures = [name for name in header[place + 1 :] if name not in ("status", "iteration")]
-    return Sweep(path, parameters, measures, [dict(zip(header, row)) for row in table[1:]])
+    failures = path.with_name("failed.txt")
+    failed = len(failures.read_bytes().splitlines()) if failures.exists() else 0
+    return Sweep(path, parameters, measures, [dict(zip(header, row)) for row in table[1:]], failed)
 
 
 def quantity(text: str) -> tuple[float, str] | None:
@@ -182,7 +185,7 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> N
             titles[panel] = ", ".join(f"{readable(name)} = {text}" for name, text in apart.items())
             series.setdefault(panel, {}).setdefault(row["fabric"], {}).setdefault(row[x], []).append(value)
     if not series:
-        writer.empty(file, f"{y} against {x}", "no point of the sweep is done", header)
+        writer.empty(file, f"{y} against {x}" if x else y, "no point of the sweep is done", header)
         return
     in_time = y.endswith("_ps")
     every = [
@@ -192,13 +195,22 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> N
     scale, y_unit = time_unit(float(np.median(positive))) if in_time else (1.0, "")
     if in_time and np.median(positive) >= 10 * MINUTE:
         scale, y_unit = MINUTE, "min"
-    name = y[:-3] if in_time else y
+    elif y.endswith("_usd"):
+        y_unit = "USD"
+    name = y.removesuffix("_ps").removesuffix("_usd")
     fabrics = list(dict.fromkeys(row["fabric"] for row in done))
     slots = kind_slots({fabric: fabric for fabric in fabrics})
     looks = {f: Look(PALETTE[s], DASHES[s], MARKERS[s], HATCHES[s]) for f, s in slots.items()}
     panels = list(series)[:MAX_PANELS]
     legend_height = 0.13 * len(fabrics) + (0.3 if panels[0] else 0.12)
-    foot = 0.5 if len(done) < len(data.rows) or len(series) > len(panels) else 0.38
+    remarks = []
+    if len(done) < len(data.rows):
+        remarks.append(f"{len(data.rows) - len(done)} of {len(data.rows)} runs not done")
+    if data.failed:
+        remarks.append(f"{data.failed} points failed (failed.txt)")
+    if len(series) > len(panels):
+        remarks.append(f"first {len(panels)} of {len(series)} panels")
+    foot = 0.5 if remarks else 0.38
     height = 1.5 * len(panels) + legend_height + foot
     figure, grid = framed_figure(height, (0.5, foot, 0.1, legend_height), nrows=len(panels), sharex=True, squeeze=False)
     figure.subplots_adjust(hspace=0.2)
@@ -237,11 +249,6 @@ def sweep(data: Sweep, writer: Writer, x: str, y: str, file: str = "sweep") -> N
         if len({time.rpartition(" ")[2] for time in times if " " in time}) > 1:
             ticks, unit = times, ""  # over decades: each with its own unit
         bottom.set_xticks(spots, ticks)
-    remarks = []
-    if len(done) < len(data.rows):
-        remarks.append(f"{len(data.rows) - len(done)} of {len(data.rows)} runs not done")
-    if len(series) > len(panels):
-        remarks.append(f"first {len(panels)} of {len(series)} panels")
     bottom.set_xlabel(readable(x) + (f" [{unit}]" if unit else "") + (f"\n{'; '.join(remarks)}" if remarks else ""))
     grid[0, 0].legend(loc="lower left", bbox_to_anchor=(0, 1.02 + 0.1 * bool(panels[0])), borderaxespad=0)
     writer.picture(file, figure)

@@ -189,6 +189,11 @@ class Reading(Scratch):
         write_csv(path / "links.csv", header, [[i, f"s{i}", "core", 10**11, 0, 0, 0, 0, 0, 0, 0] for i in range(4)])
         # Server 1 sends and server 2 receives 3 MB at 100 Gb/s; server 2's own 9 MB never leave it.
         self.assertEqual(read_results([directory])[0].iteration_bound(), 240_000_000)
+        # What was asked for when a run was cut short is no whole number of iterations.
+        summary = json.loads((directory / "summary.json").read_text())
+        summary["runs"][0]["complete"] = False
+        (directory / "summary.json").write_text(json.dumps(summary))
+        self.assertIsNone(read_results([directory])[0].iteration_bound())
 
 
 class Refusals(Scratch):
@@ -437,7 +442,10 @@ class Pictures(Scratch):
         values = (np.arange(1000) % 7) / 10
         write_csv(path, "link_id,t_ps,utilisation", [[4, t, v] for t, v in zip(times, values)] + [[9, times[-1], 1]])
         ids, edges, grid = utilisation_grid(read_results([directory])[0])
-        self.assertEqual((ids.tolist(), grid.shape), ([4, 9], (2, 200)))
+        # The links without a sample never sent.
+        links = read_results([directory])[0].links.rows
+        self.assertEqual((ids.tolist()[:2], grid.shape), ([4, 9], (links, 200)))
+        self.assertEqual(grid[2:].any(), False)
         mean = (values * np.arange(1, 1001)).sum() / times[-1]
         self.assertAlmostEqual(float((grid[0] * np.diff(edges)).sum() / edges[-1]), float(mean), 9)
 
@@ -469,6 +477,11 @@ class Pictures(Scratch):
             rate = int(point["servers.rate"].removesuffix("Gbps"))
             self.assertEqual(float(point["iteration_time_ps"]), 1000 * rate * nics)
         self.draw(directory, "--x", "servers.nics")
+        # What failed has no row: the picture says how many points it lacks.
+        (directory / "failed.txt").write_text("p: exit code 1\nq: exit code 1\n")
+        with unittest.mock.patch("matplotlib.axes.Axes.set_xlabel") as label:
+            self.draw(directory)
+        self.assertIn("1 of 9 runs not done; 2 points failed", label.call_args.args[0])
         self.refuse(directory, "--x", "nics", found="--x: found 'nics', expected one of servers.rate, servers.nics")
         self.refuse(directory, directory, found="a sweep is drawn alone")
         write_csv(directory / "sweep.csv", header, rows[-1:])
