@@ -714,6 +714,32 @@
         byId("table-count").textContent = `${count(shown)} of ${count(source.kept)} rows${cut}`;
     }
 
+    const PRINTED_ROWS = 30;
+
+    /** Paper neither scrolls nor shows what lies beyond its edge: the first rows in all their columns. */
+    function fillPaperTable() {
+        const rows = tableBuilt ? table.getData("active") : [];
+        const names = tableBuilt ? table.getColumns().map((part) => part.getField()) : [];
+        const line = (kind, cells) => {
+            const made = document.createElement("tr");
+            for (const text of cells) {
+                const cell = document.createElement(kind);
+                cell.textContent = text ?? "";
+                made.append(cell);
+            }
+            return made;
+        };
+        const caption = document.createElement("caption");
+        caption.textContent = `${{ flows: "Flows", ops: "Operations", links: "Links" }[state.table]}: ${
+            rows.length > PRINTED_ROWS ? `first ${PRINTED_ROWS} of ` : ""
+        }${count(rows.length)} rows`;
+        byId("paper-table").replaceChildren(
+            caption,
+            line("th", names),
+            ...rows.slice(0, PRINTED_ROWS).map((row) => line("td", names.map((name) => row[name]))),
+        );
+    }
+
     function applyFilter() {
         const active = state.table === "flows" ? state.filter : null;
         byId("filter-text").textContent = active ? `flows ${active.text}` : "";
@@ -796,6 +822,7 @@
         document.documentElement.classList.add("printing");
         closed = [...document.querySelectorAll("#documents details:not([open])")];
         for (const part of closed) part.open = true;
+        fillPaperTable();
         redraw();
     });
     addEventListener("afterprint", () => {

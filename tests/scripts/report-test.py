@@ -205,8 +205,17 @@ class Small(unittest.TestCase):
         self.page.call("Emulation.setEmulatedMedia", features=[])
 
     def test_prints(self) -> None:
+        self.page.wait(f"{COUNT} !== ''")
         pdf = self.page.print_pdf()
         self.assertEqual(pdf[:4], b"%PDF")
+        # On paper the table has all its columns and says how many rows it lacks.
+        paper = "document.querySelector('#paper-table')"
+        self.assertEqual(self.page.evaluate(f"{paper}.caption.textContent"), "Flows: first 30 of 3,000 rows")
+        heads = self.page.evaluate(f"[...{paper}.querySelectorAll('th')].map(cell => cell.textContent)")
+        self.assertLessEqual({"flow_id", "fct_ps", "slowdown", "status"}, set(heads))
+        row = self.page.evaluate(f"[...{paper}.rows[1].cells].map(cell => cell.textContent)")
+        self.assertEqual(float(row[heads.index("fct_ps")]), read_results([self.results])[0].all_flows.number("fct_ps")[0])
+        self.assertEqual(self.page.evaluate(f"{paper}.rows.length"), 31)
         self.page.wait("!document.documentElement.classList.contains('printing')")
         self.assertEqual(self.page.evaluate("document.querySelectorAll('#matrix-chart canvas').length > 0"), True)
 

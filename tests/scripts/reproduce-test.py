@@ -246,6 +246,17 @@ class Paper(unittest.TestCase):
         # No file lies about that no figure uses.
         self.assertEqual({path.stem for path in PAPER.glob("*.yaml")}, used | bases | {"figures"})
 
+    def test_the_page_of_the_manual_is_of_these_figures(self) -> None:
+        """evaluation.rst was written for as many points of each figure as there are."""
+        page = (SOURCE / "contrib" / "topoopt" / "doc" / "evaluation.rst").read_text(encoding="utf-8")
+        definitions = reproduce.read_definitions(PAPER)
+        for figure in definitions.figures.values():
+            points = sum(reproduce.sweep_file(definitions, name, Path(), False)[1] for name in figure.sweeps)
+            if figure.costs:
+                points += len(figure.costs["servers"]) * len(figure.costs["links"])
+            head = f"Figure {figure.id}: {figure.title}"
+            self.assertIn(f"\n{head}\n{'*' * len(head)}\n\n{points} of {points} points done.\n", page)
+
     def test_quick_mode(self) -> None:
         """All figures on 16 servers: every point ends, every picture is there, every number of ours is one."""
         out = Path(os.getcwd()) / "reproduce-test-files" / "quick"
