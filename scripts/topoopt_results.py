@@ -341,7 +341,7 @@ class Run:
 
     @cached_property
     def tasks(self) -> Table:
-        return self._table("tasks", TASK_COLUMNS)
+        return self._table("tasks", TASK_COLUMNS, ("server",))
 
     @cached_property
     def links(self) -> Table:
@@ -394,9 +394,14 @@ class Run:
 
     @cached_property
     def iteration_times(self) -> np.ndarray:
-        """Picoseconds, one per completed iteration."""
+        """Picoseconds, one per completed iteration; of a shared cluster one per job, the mean of its iterations."""
         times = self.summary.get("iteration_time_ps") or []
         return np.array([time for time in times if time is not None], dtype=np.float64)
+
+    @property
+    def of_jobs(self) -> bool:
+        """Whether this is a shared cluster, whose iteration times are those of its jobs."""
+        return bool(self.summary.get("jobs"))
 
     def injection_rate(self) -> np.ndarray:
         """Bit/s that each server can send, by links.csv; zeros when it cannot be known."""
@@ -412,10 +417,10 @@ class Run:
         """Picoseconds below which no iteration can be: the busiest server's bytes over its NIC rate.
 
         Bytes of the demand matrix (payload, either direction, the diagonal left out) per iteration. Computation,
-        headers, propagation and relaying are not in it. None when matrix or rates are absent, or when the run was cut short:
-        the matrix then holds a part of an iteration.
+        headers, propagation and relaying are not in it. None when matrix or rates are absent, when the run was cut short, as
+        the matrix then holds a part of an iteration, or when it holds the bytes of several jobs.
         """
-        if self.summary.get("complete") is False:
+        if self.summary.get("complete") is False or self.of_jobs:
             return None
         rates = self.injection_rate()
         demand = self.demand

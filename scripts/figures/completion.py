@@ -78,6 +78,7 @@ def completion(runs: Sequence[Run], styles: dict[str, Look], writer: Writer) -> 
             ax.plot([bound / scale] * 2, [place - 0.4, place + 0.4], color="black", linewidth=1.4)
     counts = {len(run.iteration_times) for run in runs}
     n = f"n = {counts.pop()}" if len(counts) == 1 else f"n = {min(counts)} to {max(counts)}"
+    n += " jobs" if any(run.of_jobs for run in runs) else ""
     ax.set_yticks(places, [run.label for run in runs])
     ax.set_ylim(len(runs) - 0.45, -0.55)
     room = 1.75 if any(run.summary.get("unfinished") for run in runs) else 1.3
@@ -123,7 +124,7 @@ def iteration_times(runs: Sequence[Run], styles: dict[str, Look], writer: Writer
     for run in shown:
         look = styles[run.label]
         numbers = np.arange(1, len(run.iteration_times) + 1)
-        label = f"{run.label} (n = {len(numbers)} iterations)"
+        label = f"{run.label} (n = {len(numbers)} {'jobs' if run.of_jobs else 'iterations'})"
         every = max(len(numbers) // 20, 1)
         ax.plot(
             numbers,
@@ -136,11 +137,13 @@ def iteration_times(runs: Sequence[Run], styles: dict[str, Look], writer: Writer
         )
         if run.iteration_bound() is not None:
             ax.axhline(run.iteration_bound() / scale, color=look.colour, linewidth=0.6, linestyle=look.dash)
-    ax.plot([], [], color="#555555", linewidth=0.6, label="thin: lower bound (bytes / NIC rate)")
+    if any(run.iteration_bound() is not None for run in shown):
+        ax.plot([], [], color="#555555", linewidth=0.6, label="thin: lower bound (bytes / NIC rate)")
     ax.set_ylim(0, None)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    ax.set_xlabel("iteration")
-    ax.set_ylabel(f"iteration time [{unit}]")
+    jobs = any(run.of_jobs for run in shown)
+    ax.set_xlabel("job" if jobs else "iteration")
+    ax.set_ylabel(f"{'mean ' if jobs else ''}iteration time [{unit}]")
     legend_above(ax)
     writer.picture("iteration_times", figure)
     rows = [

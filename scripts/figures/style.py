@@ -214,6 +214,11 @@ def keep_inside(figure: Figure) -> None:
             # The legend was given its width at the cost of the axes.
             ax.set_position((place.x0, place.y0, 0.97 - place.x0, place.height))
     figure.draw_without_rendering()
+    lefts = [ax.yaxis.label.get_window_extent().x0 for ax in figure.axes if ax.get_ylabel()]
+    if lefts and min(lefts) < 1:
+        # Long numbers push the label of an axis out of a margin that was given.
+        figure.subplots_adjust(left=figure.subplotpars.left + (2 - min(lefts)) / figure.bbox.width)
+        figure.draw_without_rendering()
     for ax in figure.axes:
         _keep_axes_inside(ax, figure.bbox.width - 2)
 

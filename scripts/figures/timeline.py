@@ -49,9 +49,14 @@ def bars_of(run: Run) -> Bars:
     """The finished tasks of the ranks, or the groups' operations where there is no task table; above them the unfinished."""
     if run.tasks.rows:
         table = run.tasks
-        ranks = np.unique(table.number("rank")).astype(np.int64)
-        rows = [f"rank {rank}" for rank in ranks]
-        row = np.searchsorted(ranks, table.number("rank"))
+        rank, server = table.number("rank"), np.nan_to_num(table.number("server"), nan=0)
+        if len(np.unique(np.stack([server, rank]), axis=1).T) > len(np.unique(rank)):
+            # Jobs of a shared cluster have each their own rank 0.
+            places, row = np.unique(np.stack([server, rank], axis=1).astype(np.int64), axis=0, return_inverse=True)
+            rows = [f"s{place[0]} rank {place[1]}" for place in places]
+        else:
+            ranks, row = np.unique(rank.astype(np.int64), return_inverse=True)
+            rows = [f"rank {number}" for number in ranks]
     else:
         table = run.ops
         rows = [f"group {name}" for name in table.word("group").names] if table.rows else []
@@ -123,6 +128,8 @@ def timeline(
     shown = {label: _inside(bars, window) for label, bars in all_bars.items()}
     if not any(len(bars.start) for bars in shown.values()):
         reason = "no task or operation in this window" if window else "no task or operation finished"
+        if not any(run.tasks.present or run.ops.present for run in runs):
+            reason = "no table of tasks or operations in these results"
         writer.empty("timeline", "Timeline", reason, header)
         return
     kinds = list(dict.fromkeys(bars.kinds[kind] for bars in shown.values() for kind in np.unique(bars.kind)))

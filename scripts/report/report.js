@@ -581,7 +581,7 @@
         const late = (value) => (value === null && run.network_flows ? "unfinished" : time(value));
         const factor = (value) => (known(value) ? digits(value) : run.network_flows ? "unfinished" : "–");
         const facts = [
-            ["iterations", count(summary.iteration_time_ps?.length)],
+            [summary.jobs ? "jobs" : "iterations", count(summary.iteration_time_ps?.length)],
             ["lower bound", time(run.bound_ps)],
             ["flows", count(summary.flows)],
             ["FCT p50 / p99", run.flows.present ? `${late(run.fct.p50)} / ${late(run.fct.p99)}` : "–"],

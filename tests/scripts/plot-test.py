@@ -397,6 +397,27 @@ class Pictures(Scratch):
             self.assertEqual(plot_here(one, two, *names, "-o", self.dir / "out"), (0, ""))
         self.assertEqual(cut, [])
 
+    def test_a_margin_grows_with_the_numbers_in_it(self) -> None:
+        figure, ax = style.framed_figure(2, (0.25, 0.4, 0.1, 0.1))
+        ax.plot([0, 1], [1, 90_000])
+        ax.set_ylabel("slowdown, p95")
+        style.keep_inside(figure)
+        figure.draw_without_rendering()
+        self.assertGreater(ax.yaxis.label.get_window_extent().x0, 0)
+
+    def test_jobs_of_a_shared_cluster(self) -> None:
+        """Times of jobs, not of iterations, without a bound for one iteration; each job's rank 0 has a row of its own."""
+        directory = make_results(self.dir / "a", fabrics=("fat-tree",), flows=20)
+        summary = json.loads((directory / "summary.json").read_text())
+        summary["runs"][0].update(jobs=2, jobs_finished=2)
+        (directory / "summary.json").write_text(json.dumps(summary))
+        tasks = [[rank, 4 * job + rank, 7, 0, "compute", "mlp", 0, 5 + job] for job in (0, 1) for rank in (0, 1)]
+        write_csv(directory / "fat-tree" / "tasks.csv", "rank,server,task,iteration,kind,name,start_ps,end_ps", tasks)
+        out = self.tables(directory)
+        self.assertEqual([row["bound_ps"] for row in rows_of(out / "completion.csv")], [""])
+        rows = [(row["row"], row["end_ps"]) for row in rows_of(out / "timeline.csv")]
+        self.assertEqual(rows, [("s0 rank 0", "5"), ("s1 rank 1", "5"), ("s4 rank 0", "6"), ("s5 rank 1", "6")])
+
     def test_timeline_shows_what_is_unfinished(self) -> None:
         directory = make_results(self.dir / "a", fabrics=("topoopt", "fat-tree"), unfinished=3)
         rows = rows_of(self.tables(directory, "--only", "timeline") / "timeline.csv")
