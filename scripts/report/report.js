@@ -584,8 +584,14 @@
             [summary.jobs ? "jobs" : "iterations", count(summary.iteration_time_ps?.length)],
             ["lower bound", time(run.bound_ps)],
             ["flows", count(summary.flows)],
-            ["FCT p50 / p99", run.flows.present ? `${late(run.fct.p50)} / ${late(run.fct.p99)}` : "–"],
-            ["FCT max (finished)", time(run.fct.max)],
+            // Without a flow table there is what the program itself counted.
+            [
+                "FCT p50 / p99",
+                run.flows.present
+                    ? `${late(run.fct.p50)} / ${late(run.fct.p99)}`
+                    : `${time(summary.fct_p50_ps)} / ${time(summary.fct_p99_ps)}`,
+            ],
+            ["FCT max (finished)", time(run.flows.present ? run.fct.max : summary.fct_max_ps)],
             ["slowdown p50 / p99", `${factor(run.slowdown.p50)} / ${factor(run.slowdown.p99)}`],
             ["demand", size(summary.demand_bytes)],
             ["on the wire", size(summary.wire_bytes)],

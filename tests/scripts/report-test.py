@@ -275,6 +275,16 @@ class Others(unittest.TestCase):
             page = self.view(report_of(make_results(HERE / name, servers=4, **options)))
             self.assertEqual(page.errors, [], name)
 
+    def test_percentiles_without_a_flow_table(self) -> None:
+        results = make_results(HERE / "counted", fabrics=("topoopt",), flows=20, flow_table=False)
+        summary = json.loads((results / "summary.json").read_text())
+        summary["runs"][0].update(fct_p50_ps=2_500_000, fct_p99_ps=7_000_000, fct_max_ps=8_000_000)
+        (results / "summary.json").write_text(json.dumps(summary))
+        page = self.view(report_of(results))
+        for name, text in (("FCT p50 / p99", "2.5 µs / 7 µs"), ("FCT max (finished)", "8 µs")):
+            found = page.evaluate(f"document.querySelector('.card [data-field=\"{name}\"]').textContent")
+            self.assertEqual(found, text)
+
     def test_paths_tell_the_flows_of_a_switch_link(self) -> None:
         results = make_results(HERE / "paths", fabrics=("fat-tree",), flows=50)
         path = results / "fat-tree" / "flows.csv"
