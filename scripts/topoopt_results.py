@@ -330,9 +330,10 @@ class Run:
 
     @cached_property
     def flows(self) -> Table:
-        """The flows that use the network; transfers within a server would only flatter the percentiles."""
+        """The flows that move data over the network; transfers within a server and the empty messages of a barrier would only
+        flatter the percentiles, and are not in those of summary.json either."""
         table = self.all_flows
-        network = table.number("src_server") != table.number("dst_server")
+        network = (table.number("src_server") != table.number("dst_server")) & (table.number("bytes") > 0)
         return table if network.all() else table.select(network)
 
     @cached_property

@@ -39,7 +39,7 @@ def no_flows(runs: Sequence[Run]) -> str:
     if not any(run.flows.present for run in runs):
         return "no flow table in these results (results.flows: none)"
     if not any(run.flows.rows for run in runs):
-        return "the flow tables are empty"
+        return "no flow between servers has a byte" if any(run.all_flows.rows for run in runs) else "the flow tables are empty"
     return "no flow finished"
 
 

@@ -126,16 +126,17 @@ class Reading(Scratch):
             np.testing.assert_array_equal(one.flows.number("fct_ps"), other.flows.number("fct_ps"))
             self.assertEqual(one.flows.rows, 200)
 
-    def test_transfers_within_a_server_do_not_count(self) -> None:
+    def test_transfers_within_a_server_and_empty_ones_do_not_count(self) -> None:
         directory = make_results(self.dir / "a", flows=100, fabrics=("topoopt",))
         path = directory / "topoopt" / "flows.csv"
         local = "100,0,0,0,copy,3,3,5000,0,7,7,7,1,0,0,done,7,0\n"
-        path.write_text(path.read_text() + local)
+        barrier = "101,0,0,0,barrier,3,4,0,0,7,7,7,1,1,0,done,7,0\n"
+        path.write_text(path.read_text() + local + barrier)
         run = read_results([directory])[0]
-        self.assertEqual((run.all_flows.rows, run.flows.rows, int(run.finished.sum())), (101, 100, 100))
+        self.assertEqual((run.all_flows.rows, run.flows.rows, int(run.finished.sum())), (102, 100, 100))
         rows = rows_of(self.tables(directory, "--only", "tail_table") / "tail_table.csv")
         self.assertEqual(rows[0]["n"], "100")
-        self.assertNotIn("copy", {row["flows"] for row in rows})
+        self.assertFalse({"copy", "barrier"} & {row["flows"] for row in rows})
 
     def test_tables_as_the_program_writes_them(self) -> None:
         """Names beside and above a matrix that also has the switches; a collective's task says which one it is."""
@@ -646,6 +647,20 @@ class Program(Scratch):
             bounds_of = operation_bounds(run)
             for operation, taken in zip(operations_of(run.ops), run.ops.number("duration_ps"), strict=True):
                 self.assertLessEqual(bounds_of[operation], taken)
+
+    def test_percentiles_are_those_of_the_summary(self) -> None:
+        """Also where parameters are so few that a ring's messages are empty for some servers."""
+        results = self.dir / "results"
+        scenario = self.dir / "s.yaml"
+        scenario.write_text(
+            "version: 1\nservers: {count: 8, nics: 2, rate: 100Gbps}\nworkload: {model: bert}\nfabrics: [topoopt]\n"
+        )
+        subprocess.run([PROGRAM, "run", scenario, "-o", results, "--quiet"], check=True, capture_output=True)
+        run = read_results([results])[0]
+        times = np.sort(run.flows.number("fct_ps"))
+        self.assertLess(run.flows.rows, 1 << 16)  # beyond, the program rounds
+        for percent in (50, 99):
+            self.assertEqual(nearest_rank(times, percent), run.summary[f"fct_p{percent}_ps"])
 
 
 if __name__ == "__main__":
