@@ -589,7 +589,7 @@
                 "FCT p50 / p99",
                 run.flows.present
                     ? `${late(run.fct.p50)} / ${late(run.fct.p99)}`
-                    : `${time(summary.fct_p50_ps)} / ${time(summary.fct_p99_ps)}`,
+                    : [summary.fct_p50_ps, summary.fct_p99_ps].map((value) => (value === null ? "unfinished" : time(value))).join(" / "),
             ],
             ["FCT max (finished)", time(run.flows.present ? run.fct.max : summary.fct_max_ps)],
             ["slowdown p50 / p99", `${factor(run.slowdown.p50)} / ${factor(run.slowdown.p99)}`],

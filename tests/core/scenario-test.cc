@@ -437,7 +437,7 @@ TEST_F(ScenarioFile, BadInputIsNamedAndPlaced)
          "x.yaml:4:18: engine.trains: found 'maybe', expected one of true, false, on, off, yes, "
          "no"},
         {"engine: {fidelity: pakcet}",
-         "x.yaml:4:20: engine.fidelity: found 'pakcet', expected one of packet, ns3, flow, did you "
+         "x.yaml:4:20: engine.fidelity: found 'pakcet', expected one of packet, flow, did you "
          "mean 'packet'?"},
         {"engine: {transprot: dctcp}",
          "x.yaml:4:10: engine.transprot: found an unknown key, did you mean 'transport'?"},

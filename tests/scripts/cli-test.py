@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The command line as a user meets it: exit codes, messages, files, repeatability."""
 import json
+import math
 import os
 import re
 import signal
@@ -309,6 +310,27 @@ class Incomplete(ProgramTest):
         self.assertEqual(len(unfinished), run["unfinished"])
         for row in unfinished:
             self.assertIn(row["fct_ps"], ("", "-"))
+
+    def test_the_summary_counts_what_has_not_ended(self):
+        """As longest of all in percentiles; a flow that has arrived has ended, whether the sender knows or not."""
+        scenario = os.path.join(fixture.SOURCE, "scenarios/quickstart.yaml")
+        for fidelity in ("packet", "flow"):
+            result = self.call("run", scenario, "-o", "out", "--set", "stop=100us", "--set", "servers.rate=25Gbps",
+                               "--set", f"engine.fidelity={fidelity}")
+            self.assertEqual(result.code, 1, str(result))
+            self.assertRegex(result.out, "us  unfinished  ")
+            for run in summary(self.path("out"))["runs"]:
+                rows = read_csv(self.path("out", run["fabric"], "flows.csv"))
+                self.assertEqual(run["unfinished"], sum(row["status"] == "unfinished" for row in rows))
+                times = sorted(int(row["fct_ps"]) if row["fct_ps"] else math.inf for row in rows
+                               if row["src_server"] != row["dst_server"] and row["bytes"] != "0")
+                for percent in (50, 99):
+                    expected = times[math.ceil(percent / 100 * len(times)) - 1]
+                    found = run[f"fct_p{percent}_ps"]
+                    self.assertEqual(math.inf if found is None else found, expected, (fidelity, run["fabric"], percent))
+                if fidelity == "packet":
+                    links = read_csv(self.path("out", run["fabric"], "links.csv"))
+                    self.assertLessEqual(max(float(row["utilisation"]) for row in links), 1)
 
     def test_an_interrupt_leaves_results(self):
         self.write_trace(basic_trace(16, elements=1 << 30))

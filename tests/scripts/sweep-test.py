@@ -72,7 +72,9 @@ class Sweep(ProgramTest):
         self.assertIn("stop=1ns: exit code 1", result.err)
         self.assertEqual({row["point"] for row in read_csv(self.path("out/sweep.csv"))}, {"stop=1s"})
         with open(self.path("out/failed.txt"), encoding="utf-8") as handle:
-            self.assertTrue(handle.read().startswith("stop=1ns: exit code 1"))
+            failed = handle.read()
+        # Why, and not the last of the details below it.
+        self.assertRegex(failed, "^stop=1ns: exit code 1: .*stop time 1ns")
 
     def test_bad_input_is_found_before_the_first_run(self):
         self.write("w.yaml", "scenario: s.yaml\ngrid: {stop: [1s, 2]}\n")

@@ -425,6 +425,13 @@ CompareTrainsOnAndOff(std::uint64_t seed)
         {
             EXPECT_GE(r.end - r.start, r.ideal);
         }
+        if (early && harness.network->Totals().unfinished > 0)
+        {
+            for (const LinkCounters& link : harness.network->Links())
+            {
+                EXPECT_LE(link.busy, harness.network->Now()) << "seed " << seed;
+            }
+        }
         outcomes[trains] = OutcomeOf(harness);
         events[trains] = harness.network->Totals().events;
     }

@@ -534,7 +534,7 @@ ReadEngine(const YamlValue& value)
         value,
         "engine",
         {"fidelity", "transport", "mtu", "compat", "trains", "ack_every", "buffer", "ecn"});
-    section.Choice("fidelity", {"packet", "ns3", "flow"}, engine.fidelity);
+    section.Choice("fidelity", {"packet", "flow"}, engine.fidelity);
     section.Text("transport", engine.transport);
     ReadMtu(section, engine.mtu);
     section.Choice("compat", {"none", "flexnet"}, engine.compat);

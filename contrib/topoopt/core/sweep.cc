@@ -344,13 +344,14 @@ class Runner
         return true;
     }
 
+    /** The last line that is no detail of another: those are indented. */
     static std::string LastLine(const fs::path& file)
     {
         std::ifstream in(file);
         std::string last;
         for (std::string line; std::getline(in, line);)
         {
-            last = line.empty() ? last : line;
+            last = line.empty() || line[0] == ' ' ? last : line;
         }
         return Printable(last, 300);
     }

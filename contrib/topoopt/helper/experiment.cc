@@ -431,12 +431,6 @@ Prepare(const Scenario& scenario)
     context.fromFile = experiment.workload.fabric.get();
     std::set<std::string> names;
     const bool compat = scenario.engine.compat == "flexnet";
-    if (scenario.engine.fidelity == "ns3")
-    {
-        throw SpecError(
-            scenario.file,
-            "engine.fidelity: found ns3, which this version cannot run; expected packet or flow");
-    }
     if (compat && scenario.engine.fidelity != "packet")
     {
         throw SpecError(scenario.file,
@@ -804,8 +798,8 @@ PrintTable(const ExperimentResult& result, std::ostream& out)
                                                             " of " + std::to_string(run.flows);
         rows.push_back({run.fabric,
                         iteration,
-                        Readable(run.fctP50),
-                        Readable(run.fctP99),
+                        run.fctP50 != kNever ? Readable(run.fctP50) : "unfinished",
+                        run.fctP99 != kNever ? Readable(run.fctP99) : "unfinished",
                         Readable(run.fctMax),
                         flows,
                         Fixed(run.bandwidthTax, 3),
@@ -844,8 +838,17 @@ SummaryJson(const Experiment& experiment, const ExperimentResult& result)
         entry["events"] = run.events;
         entry["drops"] = run.drops;
         entry["retransmits"] = run.retransmits;
-        entry["fct_p50_ps"] = run.fctP50;
-        entry["fct_p99_ps"] = run.fctP99;
+        // Null where so many have not ended.
+        entry["fct_p50_ps"] = nullptr;
+        entry["fct_p99_ps"] = nullptr;
+        if (run.fctP50 != kNever)
+        {
+            entry["fct_p50_ps"] = run.fctP50;
+        }
+        if (run.fctP99 != kNever)
+        {
+            entry["fct_p99_ps"] = run.fctP99;
+        }
         entry["fct_max_ps"] = run.fctMax;
         entry["max_slowdown"] = run.maxSlowdown;
         entry["setup_s"] = run.setupSeconds;

@@ -73,6 +73,10 @@ class FlexNetRecorder final : public FlexNetObserver
             maxSlowdown = std::max(maxSlowdown, slowdown);
             fcts.Add(fct);
         }
+        else
+        {
+            fcts.AddUnfinished();
+        }
         if (!m_flows)
         {
             return;

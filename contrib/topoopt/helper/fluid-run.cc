@@ -56,10 +56,14 @@ FluidRecorder::Add(const FlowRecord& flow, std::uint32_t job, const TaskGraph& g
                                  (flow.hops - 1) *
                                      TxTime(WireBytes(std::min(each, m_payload)), m_servers.rate));
     const double slowdown = ideal > 0 ? static_cast<double>(fct) / static_cast<double>(ideal) : 1.0;
-    if (done && !local)
+    if (done && !local && flow.bytes > 0)
     {
         m_fcts.Add(fct);
         m_maxSlowdown = std::max(m_maxSlowdown, slowdown);
+    }
+    else if (!done && !local && flow.bytes > 0)
+    {
+        m_fcts.AddUnfinished();
     }
     const std::uint64_t id = m_flows++;
     if (!m_csv)

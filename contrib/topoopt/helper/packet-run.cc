@@ -28,14 +28,14 @@ SummarisePackets(const PacketNetwork& network,
                  RunSummary& summary)
 {
     const NetworkTotals totals = network.Totals();
-    summary.complete = done && totals.unfinished == 0;
+    summary.complete = done && recorder.unfinished == 0;
     // Stopped before the stop time by nobody: packets go round and round, or nothing is left that could happen.
     const bool interrupted = options.interrupt != nullptr && options.interrupt->load();
     summary.stalled =
         !summary.complete && !interrupted && (network.Stalled() || network.Now() < scenario.stop);
     summary.violations = network.CheckPhysics();
     summary.flows = recorder.flows;
-    summary.unfinished = totals.unfinished;
+    summary.unfinished = recorder.unfinished;
     summary.demandBytes = totals.askedBytes;
     summary.wireBytes = totals.wireBytes;
     summary.bandwidthTax =

@@ -77,14 +77,19 @@ Percentiles::Bucket(SimTime value)
 SimTime
 Percentiles::At(double percent) const
 {
-    if (m_count == 0)
+    const std::uint64_t all = m_count + m_unfinished;
+    if (all == 0)
     {
         return 0;
     }
-    const auto rank = static_cast<std::uint64_t>(
-        std::clamp(std::ceil(percent / 100.0 * static_cast<double>(m_count)),
-                   1.0,
-                   static_cast<double>(m_count)));
+    const auto rank =
+        static_cast<std::uint64_t>(std::clamp(std::ceil(percent / 100.0 * static_cast<double>(all)),
+                                              1.0,
+                                              static_cast<double>(all)));
+    if (rank > m_count)
+    {
+        return kNever;
+    }
     if (!m_values.empty())
     {
         std::sort(m_values.begin(), m_values.end());

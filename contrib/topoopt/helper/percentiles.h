@@ -23,6 +23,13 @@ class Percentiles
 
     void Add(SimTime value);
 
+    /** A value that is longer than all others: it had not ended. */
+    void AddUnfinished()
+    {
+        ++m_unfinished;
+    }
+
+    /** Finished ones. */
     [[nodiscard]] std::uint64_t Count() const
     {
         return m_count;
@@ -33,13 +40,17 @@ class Percentiles
         return m_max;
     }
 
-    /** The smallest value that at least @p percent of all values do not exceed; 0 if there is none. */
+    /**
+     * The smallest value that at least @p percent of all values do not exceed; kNever if that is one which has not
+     * ended, 0 if there are no values.
+     */
     [[nodiscard]] SimTime At(double percent) const;
 
   private:
     void Bucket(SimTime value);
 
     std::uint64_t m_count = 0;
+    std::uint64_t m_unfinished = 0;
     SimTime m_max = 0;
     mutable std::vector<SimTime> m_values; ///< until kExact; sorted when asked
     std::vector<std::uint64_t> m_buckets;

@@ -93,17 +93,23 @@ RunRecorder::Row(const MessageRecord& record, const MessageContext& context)
         }
     }
     double slowdown = 1;
+    // What moves nothing, a barrier's messages, is no part of what FCTs say about data.
+    const bool counts = !local && message.bytes > 0;
+    unfinished += done ? 0 : 1;
     if (done)
     {
         const SimTime fct = record.end - record.start;
         slowdown =
             record.ideal > 0 ? static_cast<double>(fct) / static_cast<double>(record.ideal) : 1.0;
-        // What moves nothing, a barrier's messages, is no part of what FCTs say about data.
-        if (!local && message.bytes > 0)
+        if (counts)
         {
             fcts.Add(fct);
             maxSlowdown = std::max(maxSlowdown, slowdown);
         }
+    }
+    else if (counts)
+    {
+        fcts.AddUnfinished();
     }
     if (!m_flows)
     {

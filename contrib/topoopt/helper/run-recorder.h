@@ -71,6 +71,7 @@ class RunRecorder final : public ExecutionObserver
                         const std::vector<LinkOutage>& outages = {});
 
     std::uint64_t flows = 0;
+    std::uint64_t unfinished = 0;
     double tax = 0; ///< payload bytes times links that begin at a server
     double maxSlowdown = 0;
     Percentiles fcts;
