@@ -41,6 +41,18 @@ class EventHeap
         return m_entries.front();
     }
 
+    /** What comes after the top as things stand; null if there is nothing. */
+    [[nodiscard]] const Entry* Second() const
+    {
+        const std::size_t end = m_entries.size() < 5 ? m_entries.size() : 5;
+        const Entry* least = end > 1 ? &m_entries[1] : nullptr;
+        for (std::size_t child = 2; child < end; ++child)
+        {
+            least = Before(m_entries[child], *least) ? &m_entries[child] : least;
+        }
+        return least;
+    }
+
     void Push(Entry entry)
     {
         std::size_t hole = m_entries.size();

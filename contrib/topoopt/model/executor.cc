@@ -473,6 +473,12 @@ TaskExecutor::EndMember(Instance& instance, std::uint32_t member)
 }
 
 void
+TaskExecutor::Expect(std::uint64_t cookie)
+{
+    __builtin_prefetch(&m_pending[cookie], 0, 3);
+}
+
+void
 TaskExecutor::Delivered(const MessageRecord& record)
 {
     const Pending& pending = m_pending[record.message.cookie];

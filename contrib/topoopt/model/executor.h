@@ -142,6 +142,7 @@ class TaskExecutor final : public NetworkListener
     /** The context of a message that has not finished. */
     [[nodiscard]] const MessageContext& ContextOf(const Message& message) const;
 
+    void Expect(std::uint64_t cookie) override;
     void Delivered(const MessageRecord& record) override;
     void Finished(const MessageRecord& record) override;
     void Due(std::uint64_t cookie) override;
@@ -149,7 +150,8 @@ class TaskExecutor final : public NetworkListener
   private:
     struct Instance;
 
-    struct Pending
+    /** What a message is for; one cache line. */
+    struct alignas(64) Pending
     {
         MessageContext context;
         TaskId task = kNoId;        ///< Transfer: ends on delivery

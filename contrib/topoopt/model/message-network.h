@@ -50,6 +50,11 @@ class NetworkListener
   public:
     virtual ~NetworkListener() = default;
 
+    /** Delivered() may follow soon: what it needs may be fetched. No effect but on speed. */
+    virtual void Expect(std::uint64_t /*cookie*/)
+    {
+    }
+
     /** The last byte of a message has arrived. May start messages. */
     virtual void Delivered(const MessageRecord& record) = 0;
     /** A message is over for both ends; nothing refers to it any more. */

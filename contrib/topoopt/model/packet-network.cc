@@ -39,6 +39,17 @@ enum TrainFlag : std::uint8_t
     kSettled = 32     ///< acknowledgement whose arrival is no event: all it does is done
 };
 
+/** Asks for the memory of an object that the next event will touch. */
+template <typename Object>
+void
+Prefetch(const Object* object)
+{
+    for (std::size_t at = 0; at < sizeof(Object); at += 64)
+    {
+        __builtin_prefetch(reinterpret_cast<const char*>(object) + at, 1, 3);
+    }
+}
+
 } // namespace
 
 /** A path with what follows from it. */
@@ -48,63 +59,70 @@ struct PacketNetwork::Route
     std::vector<LinkId> back;  ///< the acknowledgements' way, ends with kNoId
     std::uint32_t hops = 0;
     std::uint64_t cap = 0; ///< window that keeps the idle path full, in 1/kWindowUnit packets
+    Bytes lastBytes =
+        0; ///< of the message that Ideal() was asked for last; a step's messages are alike
+    SimTime lastIdeal = kNever; ///< its answer; kNever: not asked yet
 };
 
-/** One message: sender, receiver and bookkeeping. */
+/** One message: sender, receiver and bookkeeping. The first cache line is what most arrivals need. */
 struct alignas(64) PacketNetwork::Flow
 {
-    Message message;
-    const Route* route = nullptr;
-    SenderState sender;
-    std::uint32_t packets = 0;
-    std::uint32_t lastWire = 0; ///< bytes on the wire of the last packet
-    std::uint64_t live = 0;     ///< packets of the message in the network, both directions
-    Flow* next = nullptr;       ///< in a host queue, or in the free list
-    bool waiting = false;       ///< in a host queue
-    bool over = false;          ///< acknowledged completely
-    bool parked = false;        ///< no route, no timer; `waiting`, but in no host queue
-    bool reordered = false;     ///< its packets may come by several ways
     // Receiver.
-    bool missingSent = false;
-    bool everMissing = false;   ///< has asked to go back
     std::uint32_t expected = 0; ///< first packet not received in order
     std::uint32_t lastSeen = 0; ///< one above the packet that arrived last
     std::uint32_t unacked = 0;  ///< packets since the last acknowledgement
     std::uint32_t unackedMarked = 0;
+    std::uint64_t live = 0; ///< packets of the message in the network, both directions
+    std::uint32_t packets = 0;
+    std::uint32_t lastWire = 0; ///< bytes on the wire of the last packet
+    Route* route = nullptr;
+    Flow* next = nullptr; ///< in a host queue, or in the free list
+    bool missingSent = false;
+    bool everMissing = false; ///< has asked to go back
+    bool waiting = false;     ///< in a host queue
+    bool over = false;        ///< acknowledged completely
+    bool parked = false;      ///< no route, no timer; `waiting`, but in no host queue
+    bool reordered = false;   ///< its packets may come by several ways
+    unsigned timeouts = 0;    ///< in a row
+    SenderState sender;
+    SimTime lastProgress = 0;
     // Times.
+    SimTime due = 0;         ///< when the sender is looked at next
     Flow* earlier = nullptr; ///< in the list of timers, which is in order of `due`
     Flow* later = nullptr;
-    SimTime due = 0;       ///< when the sender is looked at next
-    unsigned timeouts = 0; ///< in a row
-    SimTime lastProgress = 0;
+    std::uint64_t retransmits = 0;
+    Message message;
     SimTime start = 0;
     SimTime end = kNever;
     SimTime acknowledged = kNever;
     SimTime ideal = 0;
-    std::uint64_t retransmits = 0;
     std::uint64_t id = 0;
 };
 
-/** Packets of one message that follow each other on a link at equal distances; often a single one. */
-struct PacketNetwork::Train
+/**
+ * Packets of one message that follow each other on a link at equal distances; often a single one.
+ *
+ * Two cache lines: what an arrival needs, and what is needed when something is taken on, or cut back.
+ */
+struct alignas(64) PacketNetwork::Train
 {
-    SimTime arrival = 0;         ///< of packet 0, whole, at the far end
-    SimTime gap = 0;             ///< between arrivals of successive packets
-    SimTime joined = 0;          ///< when packet 0 joined the queue
-    SimTime joinedGap = 0;       ///< the same for its successors
-    Train* next = nullptr;       ///< in the link's FIFO, or in the free list
-    Train* upstream = nullptr;   ///< train of the previous link that this one continues
-    Train* downstream = nullptr; ///< newest train of the next link that continues this one
+    SimTime arrival = 0;   ///< of packet 0, whole, at the far end
+    SimTime gap = 0;       ///< between arrivals of successive packets
+    Train* next = nullptr; ///< in the link's FIFO, or in the free list
     Flow* flow = nullptr;
     const LinkId* links = nullptr; ///< the path, ends with kNoId
     std::uint32_t count = 0;
     std::uint32_t advanced = 0; ///< packets that have been taken to the next link
     std::uint32_t sequence = 0; ///< number of packet 0; acknowledgement: first packet not received
     std::uint32_t wire = 0;     ///< bytes of each packet
-    std::uint32_t covered = 0;  ///< acknowledgement: data packets it stands for
-    std::uint32_t marked = 0;   ///< of these, marked
     std::uint16_t hop = 0;
     std::uint8_t flags = 0;
+    std::uint32_t marked = 0;    ///< of `covered`, marked
+    std::uint32_t covered = 0;   ///< acknowledgement: data packets it stands for
+    SimTime joined = 0;          ///< when packet 0 joined the queue
+    SimTime joinedGap = 0;       ///< the same for its successors
+    Train* upstream = nullptr;   ///< train of the previous link that this one continues
+    Train* downstream = nullptr; ///< newest train of the next link that continues this one
 };
 
 /** One directed link: FIFO queue, transmitter and what is in flight. */
@@ -119,6 +137,7 @@ struct alignas(64) PacketNetwork::Port
     SimTime markAbove = kNever;
     SimTime dropAbove = kNever;
     SimTime delay = 0;
+    Flow* headFlow = nullptr; ///< of the first train; for PrefetchNext(), may be gone
     Train* retired = nullptr; ///< last train that was taken on completely; may have to come back
     Train* last = nullptr;    ///< that joined last; valid while openUntil has not passed
     BitRate rate;
@@ -498,7 +517,12 @@ PacketNetwork::Send(const Message& message)
         return flow.id;
     }
     flow.route = m_routes[message.route].get();
-    flow.ideal = Ideal(message.route, message.bytes);
+    if (flow.route->lastIdeal == kNever || flow.route->lastBytes != message.bytes)
+    {
+        flow.route->lastBytes = message.bytes;
+        flow.route->lastIdeal = Ideal(message.route, message.bytes);
+    }
+    flow.ideal = flow.route->lastIdeal;
     flow.sender.cap = flow.route->cap;
     flow.sender.window = flow.route->cap;
     m_config.control->Start(flow.sender);
@@ -568,6 +592,7 @@ PacketNetwork::Pump()
         }
         const std::uint64_t id = event.key & ((std::uint64_t{1} << kClassShift) - 1);
         m_currentKey = event.key;
+        PrefetchNext();
         switch (static_cast<EventClass>(event.key >> kClassShift))
         {
         case EventClass::Arrival:
@@ -624,6 +649,29 @@ PacketNetwork::Pump()
     Settle();
 }
 
+void
+PacketNetwork::PrefetchNext() const
+{
+    const EventHeap::Entry* const next = m_events.Second();
+    if (next == nullptr)
+    {
+        return;
+    }
+    const std::uint64_t id = next->key & ((std::uint64_t{1} << kClassShift) - 1);
+    switch (static_cast<EventClass>(next->key >> kClassShift))
+    {
+    case EventClass::Arrival:
+        Prefetch(m_ports[id].head);
+        Prefetch(m_ports[id].headFlow);
+        break;
+    case EventClass::HostQueue:
+        Prefetch(m_hostQueues[id]->head);
+        break;
+    default:
+        break;
+    }
+}
+
 PacketNetwork::Train*
 PacketNetwork::FirstOf(const Port& port)
 {
@@ -636,13 +684,14 @@ PacketNetwork::FirstOf(const Port& port)
 }
 
 SimTime
-PacketNetwork::FirstArrival(const Port& port) const
+PacketNetwork::FirstArrival(Port& port) const
 {
     const Train* const train = FirstOf(port);
     if (train == nullptr)
     {
         return kNever;
     }
+    port.headFlow = train->flow;
     std::uint32_t index = train->advanced;
     // At the receiver only the last packet of an expected train has an effect: the others just count.
     if (m_trains && train->links[train->hop + 1] == kNoId && (train->flags & kAck) == 0)
@@ -709,6 +758,7 @@ PacketNetwork::OnArrival(LinkId link)
         return;
     }
     Flow& flow = *train->flow;
+    m_listener->Expect(flow.message.cookie);
     if (m_trains && train->sequence + train->advanced == flow.expected && !flow.reordered &&
         LastOfBurst(*train) != train)
     {
@@ -786,12 +836,9 @@ PacketNetwork::DropSettled(Port& port)
            port.head->arrival <= m_now)
     {
         Train* const ack = port.head;
-        Flow& flow = *ack->flow;
         PopHead(port);
-        --flow.live;
         m_arrivedWireHops += Bytes{ack->wire} * (ack->hop + 1u);
         FreeTrain(ack);
-        FinishIfOver(flow);
     }
 }
 
@@ -956,7 +1003,14 @@ PacketNetwork::Append(LinkId link, Train* train, SimTime start, SimTime transmis
     }
     if (settles)
     {
-        Finish(*train->flow, train->arrival);
+        Flow& flow = *train->flow;
+        if (m_trains)
+        {
+            // It has nothing more to do with the message, whose record is used again meanwhile.
+            train->flow = nullptr;
+            --flow.live;
+        }
+        Finish(flow, train->arrival);
     }
 }
 
@@ -1092,6 +1146,20 @@ PacketNetwork::ReceiveArrived(Train& train)
     }
 }
 
+SimTime
+PacketNetwork::BusyAfter(const Port& port, const Train& train, SimTime time)
+{
+    const SimTime transmission = port.TransmissionTime(train.wire);
+    const SimTime firstLeaves = train.arrival - port.delay;
+    const SimTime left = time < firstLeaves ? 0 : (time - firstLeaves) / train.gap + 1;
+    if (left >= train.count)
+    {
+        return 0;
+    }
+    const SimTime begins = firstLeaves + left * train.gap - transmission;
+    return (train.count - left) * transmission - std::max<SimTime>(0, time - begins);
+}
+
 void
 PacketNetwork::Settle()
 {
@@ -1117,6 +1185,8 @@ PacketNetwork::Settle()
         {
             m_inFlightWireHops +=
                 Bytes{train->count - train->advanced} * train->wire * (train->hop + 1u);
+            // A run that was stopped; at the end of a whole one acknowledgements that change nothing count as sent.
+            port.counters.busy -= m_unfinished > 0 ? BusyAfter(port, *train, m_now) : 0;
         }
     }
 }
