@@ -39,12 +39,12 @@ enum TrainFlag : std::uint8_t
     kSettled = 32     ///< acknowledgement whose arrival is no event: all it does is done
 };
 
-/** Asks for the memory of an object that the next event will touch. */
+/** Asks for the memory of an object, if there is one. */
 template <typename Object>
 void
 Prefetch(const Object* object)
 {
-    for (std::size_t at = 0; at < sizeof(Object); at += 64)
+    for (std::size_t at = 0; object != nullptr && at < sizeof(Object); at += 64)
     {
         __builtin_prefetch(reinterpret_cast<const char*>(object) + at, 1, 3);
     }
