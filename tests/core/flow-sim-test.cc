@@ -338,6 +338,78 @@ TEST(FlowSim, RingsAsFlowsAreNearTheirMessages)
     }
 }
 
+/** Steps follow each other round the ring and pay for each hop in turn, unless a barrier makes all wait for the slowest. */
+TEST(FlowSim, RingWithOneLongHopPaysForItOncePerRound)
+{
+    const std::uint32_t n = 8;
+    const SimTime slow = 50 * kMicrosecond;
+    Fabric fabric = Circle(n);
+    fabric.topology = Topology(n);
+    for (ServerId i = 0; i < n; ++i)
+    {
+        fabric.topology.AddDuplexLink(i, (i + 1) % n, k100G, i == 3 ? slow : kMicrosecond);
+    }
+    fabric.router = std::make_shared<EcmpRouter>(fabric.topology, 1);
+    const Bytes bytes = 8 * 8956;
+    const SimTime packet = TxTime(9038, k100G);
+    for (const auto& [kind, steps, slowSteps] : {std::tuple{CollectiveKind::AllReduce, 14, 2},
+                                                 std::tuple{CollectiveKind::ReduceScatter, 7, 1}})
+    {
+        const TaskGraph graph = OneCollective(kind, n, bytes);
+        FlowSimOptions options;
+        const SimTime expected =
+            steps * packet + slowSteps * slow + (steps - slowSteps) * kMicrosecond;
+        EXPECT_NEAR(static_cast<double>(SimulateFlows(graph, fabric, options).finish),
+                    static_cast<double>(expected),
+                    100)
+            << Name(kind);
+        options.ringsAsFlows = false;
+        EXPECT_NEAR(static_cast<double>(SimulateFlows(graph, fabric, options).finish),
+                    static_cast<double>(expected),
+                    100)
+            << Name(kind);
+        options.ringsAsFlows = true;
+        options.wire.barrier = true;
+        EXPECT_NEAR(static_cast<double>(SimulateFlows(graph, fabric, options).finish),
+                    static_cast<double>(steps * (packet + slow)),
+                    100)
+            << Name(kind);
+    }
+}
+
+/** Both ways of moving a ring take the same paths, and so meet on the same links of a Fat-tree; short chunks meet less often. */
+TEST(FlowSim, RingsOnAFatTreeAreNearTheirMessages)
+{
+    for (const std::uint64_t seed : {1, 2, 3, 4, 5})
+    {
+        for (const auto& [bytes, tolerance] :
+             {std::pair{Bytes{65'536}, 0.25}, std::pair{Bytes{16'000'000}, 0.02}})
+        {
+            FabricSpec spec;
+            spec.kind = "fat-tree";
+            FabricContext context;
+            context.servers.count = 16;
+            context.servers.nics = 1;
+            context.seed = seed;
+            const Fabric fabric = BuildFabric(spec, context);
+            const TaskGraph graph = OneCollective(CollectiveKind::AllReduce, 16, bytes);
+            FlowSimOptions options;
+            const FlowSimResult fast = SimulateFlows(graph, fabric, options);
+            options.ringsAsFlows = false;
+            const FlowSimResult slow = SimulateFlows(graph, fabric, options);
+            EXPECT_NEAR(static_cast<double>(fast.finish),
+                        static_cast<double>(slow.finish),
+                        static_cast<double>(slow.finish) * tolerance)
+                << seed << ' ' << bytes;
+            for (std::size_t l = 0; l < fast.linkBytes.size(); ++l)
+            {
+                EXPECT_NEAR(fast.linkBytes[l], slow.linkBytes[l], 100 + slow.linkBytes[l] * 1e-3)
+                    << seed;
+            }
+        }
+    }
+}
+
 TEST(FlowSim, EveryCollectiveEnds)
 {
     for (const CollectiveKind kind : {CollectiveKind::AllReduce,

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <queue>
 #include <set>
 #include <utility>
@@ -35,6 +36,7 @@ FlowWire::FlexNet()
     wire.wholePackets = true;
     wire.setup = 1;
     wire.window = 100 * 8936;
+    wire.barrier = true;
     return wire;
 }
 
@@ -140,9 +142,12 @@ class FlowSimulation::Engine
     {
         Ring ring;
         std::vector<LinkUse> uses;
-        SimTime latency = 0; ///< of the slowest step, without its chunk's own transmission
-        double rate = 0;     ///< bytes per ps of the slowest link
-        std::uint32_t maxHops = 0;
+        // Latencies without the chunks' own transmissions: of the slowest step, and of n - 1 and of
+        // 2 (n - 1) steps that follow each other round the ring.
+        SimTime slowest = 0;
+        SimTime onceRound = 0;
+        SimTime twiceRound = 0;
+        double rate = 0; ///< bytes per ps of the slowest link
         std::vector<std::uint32_t> hops;
     };
 
@@ -759,7 +764,8 @@ class FlowSimulation::Engine
         const ServerId dst = job.servers[call.dst];
         const std::uint32_t id = NewFlow(job);
         m_flows[id].transfer = object;
-        const Path path = src == dst ? Path{} : m_fabric.router->Route(src, dst, Mix64(1, object));
+        const std::uint64_t key = TransferFlowKey(call.src, call.dst, object);
+        const Path path = src == dst ? Path{} : m_fabric.router->Route(src, dst, key);
         Message(id, src, dst, path, call.bytes);
     }
 
@@ -827,11 +833,14 @@ class FlowSimulation::Engine
             return group.rings;
         }
         group.ringsKnown = true;
+        std::uint32_t channel = 0;
         for (Ring& ring : MemberRings(m_fabric, group.servers))
         {
+            const std::uint64_t key = CollectiveFlowKey(index, channel++);
             RingFlow flow;
             std::vector<LinkId> links;
             flow.rate = std::numeric_limits<double>::infinity();
+            std::vector<SimTime> latencies; // by hop
             for (std::size_t k = 0; k < ring.order.size(); ++k)
             {
                 const ServerId src = group.servers[ring.order[k]];
@@ -840,18 +849,29 @@ class FlowSimulation::Engine
                 if (src != dst)
                 {
                     path = ring.hops.empty() || ring.hops[k].empty()
-                               ? m_fabric.router->Route(src, dst, Mix64(2, index))
+                               ? m_fabric.router->Route(src, dst, key)
                                : ring.hops[k];
                 }
                 flow.hops.push_back(static_cast<std::uint32_t>(path.size()));
-                flow.maxHops = std::max(flow.maxHops, flow.hops.back());
                 for (const LinkId link : path)
                 {
                     links.push_back(link);
                     flow.rate = std::min(flow.rate, LinkRate(link));
                 }
-                flow.latency = std::max(flow.latency, Latency(path, m_options.wire.payload));
+                latencies.push_back(Latency(path, m_options.wire.payload));
             }
+            // A chunk waits for the one before it, so the longest way through the steps leaves out the cheapest hop, or two.
+            const SimTime round = std::accumulate(latencies.begin(), latencies.end(), SimTime{0});
+            SimTime hop = kNever;
+            SimTime hops = kNever;
+            for (std::size_t k = 0; k < latencies.size(); ++k)
+            {
+                hop = std::min(hop, latencies[k]);
+                hops = std::min(hops, latencies[k] + latencies[(k + 1) % latencies.size()]);
+            }
+            flow.slowest = *std::max_element(latencies.begin(), latencies.end());
+            flow.onceRound = round - hop;
+            flow.twiceRound = 2 * round - hops;
             flow.uses = UsesOf(links);
             flow.ring = std::move(ring);
             group.rings.push_back(std::move(flow));
@@ -902,7 +922,10 @@ class FlowSimulation::Engine
             }
             flow.uses = ring.uses;
             flow.left = wire * steps;
-            const double cap = wire / (wire / ring.rate + static_cast<double>(ring.latency));
+            const SimTime steady = steps == n - 1 ? ring.onceRound : ring.twiceRound;
+            const double latency = m_options.wire.barrier ? static_cast<double>(ring.slowest)
+                                                          : static_cast<double>(steady) / steps;
+            const double cap = wire / (wire / ring.rate + latency);
             Begin(id,
                   std::min(wire, static_cast<double>(m_options.wire.window)),
                   std::max(cap, 1e-12));
@@ -942,6 +965,7 @@ class FlowSimulation::Engine
         {
             return;
         }
+        const std::uint64_t key = CollectiveFlowKey(job.graph.collectives[object].group, channel);
         std::vector<CollectiveSend> sends;
         at.expected = state.program->Step(channel, member, at.step, sends);
         for (const CollectiveSend& send : sends)
@@ -957,8 +981,7 @@ class FlowSimulation::Engine
             Path path;
             if (src != dst)
             {
-                path = send.path != nullptr ? *send.path
-                                            : m_fabric.router->Route(src, dst, Mix64(3, object));
+                path = send.path != nullptr ? *send.path : m_fabric.router->Route(src, dst, key);
             }
             Message(id, src, dst, path, send.bytes);
         }

@@ -25,6 +25,7 @@ struct FlowWire
     bool wholePackets = false; ///< the last packet is filled up
     Bytes setup = 0;           ///< bytes that go ahead of a message and delay it by their own trip
     Bytes window = 100'000;    ///< bytes of one message that compete for a link at a time
+    bool barrier = false; ///< no member of a ring begins a step before all have ended the last one
 
     /** The packet engine's RoCE-like transport at @p mtu. */
     [[nodiscard]] static FlowWire Roce(Bytes mtu);

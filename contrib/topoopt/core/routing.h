@@ -3,6 +3,7 @@
 #define TOPOOPT_CORE_ROUTING_H
 
 #include "topoopt/core/ids.h"
+#include "topoopt/core/random.h"
 #include "topoopt/core/topology.h"
 
 #include <cstdint>
@@ -16,6 +17,20 @@ namespace topoopt
 
 /** The links a packet takes, in order, from source server to destination server; never empty. */
 using Path = std::vector<LinkId>;
+
+/** The flow key of a collective's messages: all of a pair in one group and channel go one way, like those of a queue pair. */
+inline std::uint64_t
+CollectiveFlowKey(std::uint32_t group, std::uint32_t channel)
+{
+    return Mix64(group, channel);
+}
+
+/** The flow key of a transfer; each may go its own way. */
+inline std::uint64_t
+TransferFlowKey(RankId src, RankId dst, std::uint32_t transfer)
+{
+    return Mix64(std::uint64_t{src} << 32 | dst, transfer);
+}
 
 /**
  * Answers "which way does this flow go". One per fabric; deterministic in its arguments and its seed.

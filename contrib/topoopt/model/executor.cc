@@ -338,7 +338,7 @@ TaskExecutor::SendTransfer(std::uint32_t transfer, TaskId task)
     {
         message.route = RouteOf(message.src,
                                 message.dst,
-                                Mix64(std::uint64_t{call.src} << 32 | call.dst, transfer),
+                                TransferFlowKey(call.src, call.dst, transfer),
                                 nullptr,
                                 pending.context.serverHops);
     }
@@ -430,7 +430,7 @@ TaskExecutor::EnterSteps(Instance& instance, std::uint32_t channel, std::uint32_
                     place.peer = send.peer;
                     place.route = RouteOf(message.src,
                                           message.dst,
-                                          Mix64(call.group, channel),
+                                          CollectiveFlowKey(call.group, channel),
                                           send.path,
                                           place.serverHops);
                 }
