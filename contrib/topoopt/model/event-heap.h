@@ -44,13 +44,7 @@ class EventHeap
     /** What comes after the top as things stand; null if there is nothing. */
     [[nodiscard]] const Entry* Second() const
     {
-        const std::size_t end = m_entries.size() < 5 ? m_entries.size() : 5;
-        const Entry* least = end > 1 ? &m_entries[1] : nullptr;
-        for (std::size_t child = 2; child < end; ++child)
-        {
-            least = Before(m_entries[child], *least) ? &m_entries[child] : least;
-        }
-        return least;
+        return m_entries.size() > 1 ? &m_entries[LeastFrom(1)] : nullptr;
     }
 
     void Push(Entry entry)
@@ -92,6 +86,20 @@ class EventHeap
         return a.time < b.time || (a.time == b.time && a.key < b.key);
     }
 
+    /** The earliest of the siblings that begin at @p first. @pre there is one */
+    [[nodiscard]] std::size_t LeastFrom(std::size_t first) const
+    {
+        const Entry* const entries = m_entries.data();
+        const std::size_t size = m_entries.size();
+        std::size_t least = first;
+        const std::size_t end = first + 4 < size ? first + 4 : size;
+        for (std::size_t child = first + 1; child < end; ++child)
+        {
+            least = Before(entries[child], entries[least]) ? child : least;
+        }
+        return least;
+    }
+
     void SinkFromTop(Entry entry)
     {
         Entry* const entries = m_entries.data();
@@ -104,12 +112,7 @@ class EventHeap
             {
                 break;
             }
-            std::size_t least = first;
-            const std::size_t end = first + 4 < size ? first + 4 : size;
-            for (std::size_t child = first + 1; child < end; ++child)
-            {
-                least = Before(entries[child], entries[least]) ? child : least;
-            }
+            const std::size_t least = LeastFrom(first);
             if (!Before(entries[least], entry))
             {
                 break;

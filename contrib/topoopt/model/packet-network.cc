@@ -58,10 +58,9 @@ struct PacketNetwork::Route
     std::vector<LinkId> links; ///< ends with kNoId
     std::vector<LinkId> back;  ///< the acknowledgements' way, ends with kNoId
     std::uint32_t hops = 0;
-    std::uint64_t cap = 0; ///< window that keeps the idle path full, in 1/kWindowUnit packets
-    Bytes lastBytes =
-        0; ///< of the message that Ideal() was asked for last; a step's messages are alike
-    SimTime lastIdeal = kNever; ///< its answer; kNever: not asked yet
+    std::uint64_t cap = 0;      ///< window that keeps the idle path full, in 1/kWindowUnit packets
+    Bytes lastBytes = 0;        ///< of the last message; a step's messages are alike
+    SimTime lastIdeal = kNever; ///< what Ideal() says of it; kNever: not asked yet
 };
 
 /** One message: sender, receiver and bookkeeping. The first cache line is what most arrivals need. */
@@ -590,10 +589,10 @@ PacketNetwork::Pump()
                 break;
             }
         }
-        const std::uint64_t id = event.key & ((std::uint64_t{1} << kClassShift) - 1);
+        const std::uint64_t id = IdOf(event.key);
         m_currentKey = event.key;
         PrefetchNext();
-        switch (static_cast<EventClass>(event.key >> kClassShift))
+        switch (ClassOf(event.key))
         {
         case EventClass::Arrival:
             if (m_ports[id].headTime != event.time)
@@ -657,8 +656,8 @@ PacketNetwork::PrefetchNext() const
     {
         return;
     }
-    const std::uint64_t id = next->key & ((std::uint64_t{1} << kClassShift) - 1);
-    switch (static_cast<EventClass>(next->key >> kClassShift))
+    const std::uint64_t id = IdOf(next->key);
+    switch (ClassOf(next->key))
     {
     case EventClass::Arrival:
         Prefetch(m_ports[id].head);

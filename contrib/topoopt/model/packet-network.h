@@ -221,6 +221,16 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
         return static_cast<std::uint64_t>(eventClass) << kClassShift | id;
     }
 
+    static EventClass ClassOf(std::uint64_t key)
+    {
+        return static_cast<EventClass>(key >> kClassShift);
+    }
+
+    static std::uint64_t IdOf(std::uint64_t key)
+    {
+        return key & ((std::uint64_t{1} << kClassShift) - 1);
+    }
+
     void Pump();
     void InitPort(LinkId link, bool fromServer);
     void LoseTraffic(LinkId link);
@@ -231,7 +241,7 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     [[nodiscard]] std::vector<Flow*> ActiveFlows() const;
     /** When the first train is an event, kNever if there is none; notes whose it is. */
     [[nodiscard]] SimTime FirstArrival(Port& port) const;
-    /** Asks for what the next event will touch: half of the time of a large run went into waiting for memory. */
+    /** Asks for what the next event will touch: a large run waits for memory most of all. */
     void PrefetchNext() const;
     /** Whether a train that has joined its last link is the acknowledgement with which its message certainly ends. */
     [[nodiscard]] bool Settles(const Train& ack) const;
