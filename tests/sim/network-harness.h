@@ -36,9 +36,16 @@ class Harness : public NetworkListener, public NetworkController
         ns3::Simulator::Destroy();
     }
 
-    void SendAt(SimTime time, const Path& path, ServerId src, ServerId dst, Bytes bytes)
+    /** @param pair number of the source's queue pair, kNoId for none */
+    void SendAt(SimTime time,
+                const Path& path,
+                ServerId src,
+                ServerId dst,
+                Bytes bytes,
+                std::uint32_t pair = kNoId)
     {
         Message message;
+        message.queuePair = pair == kNoId ? nullptr : &m_queuePairs[{src, pair}];
         message.src = src;
         message.dst = dst;
         message.bytes = bytes;
@@ -89,6 +96,7 @@ class Harness : public NetworkListener, public NetworkController
 
   private:
     std::vector<Message> m_messages;
+    std::map<std::pair<ServerId, std::uint32_t>, QueuePair> m_queuePairs;
     std::vector<std::function<void(PacketNetwork&)>> m_actions;
 };
 

@@ -245,6 +245,100 @@ TEST(PacketNetwork, LossesAreRepairedAndCounted)
     }
 }
 
+/** Until a message that got no answer sends a probe: an eighth of the timeout, which full buffers both ways cannot exceed. */
+SimTime
+ProbeDelay(std::uint32_t hops)
+{
+    const SimTime buffers = TxTime(2'000'000, k100G);
+    const SimTime there = TxTime(WireBytes(kPayload), k100G) + kMicrosecond + buffers;
+    const SimTime back = TxTime(kAckWireBytes, k100G) + kMicrosecond + buffers;
+    return 2 * hops * (there + back) / 8;
+}
+
+TEST(PacketNetwork, LossOfTheLastPacketCostsAProbeAndNoTimeout)
+{
+    for (bool trains : {true, false})
+    {
+        PacketNetworkConfig config;
+        config.trains = trains;
+        Harness harness(Line(2, k100G, kMicrosecond), config);
+        harness.SendAt(0, {0, 2}, 0, 2, 1);
+        harness.At(0, [](PacketNetwork& n) { n.SetLinkState(2, LinkState::Down); });
+        harness.At(50 * kMicrosecond, [](PacketNetwork& n) { n.SetLinkState(2, LinkState::Up); });
+        EXPECT_EQ(harness.Run(), std::vector<std::string>{});
+        ASSERT_EQ(harness.records.size(), 1U);
+        EXPECT_EQ(harness.records[0].end, ProbeDelay(2) + harness.records[0].ideal);
+        EXPECT_EQ(harness.records[0].retransmits, 1U);
+    }
+}
+
+TEST(PacketNetwork, LossOfTheLastAcknowledgementCostsAProbeAndNoTimeout)
+{
+    for (bool trains : {true, false})
+    {
+        PacketNetworkConfig config;
+        config.trains = trains;
+        Harness harness(Line(2, k100G, kMicrosecond), config);
+        harness.SendAt(0, {0, 2}, 0, 2, 100);
+        harness.At(0, [](PacketNetwork& n) { n.SetLinkState(3, LinkState::Down); });
+        harness.At(50 * kMicrosecond, [](PacketNetwork& n) { n.SetLinkState(3, LinkState::Up); });
+        EXPECT_EQ(harness.Run(), std::vector<std::string>{});
+        ASSERT_EQ(harness.records.size(), 1U);
+        const MessageRecord& record = harness.records[0];
+        EXPECT_EQ(record.end, record.ideal);
+        EXPECT_EQ(record.acknowledged,
+                  ProbeDelay(2) + record.ideal + 2 * (TxTime(kAckWireBytes, k100G) + kMicrosecond));
+        EXPECT_EQ(record.retransmits, 1U);
+    }
+}
+
+TEST(PacketNetwork, QueuePairSendsOneMessageAfterTheOther)
+{
+    constexpr Bytes kBytes = 2'000'000;
+    const SimTime serial = TxTime(MessageWireBytes(kBytes, kPayload), k100G);
+    for (bool trains : {true, false})
+    {
+        PacketNetworkConfig config;
+        config.trains = trains;
+        Harness harness(Line(1, k100G, kMicrosecond), config);
+        for (int k = 0; k < 4; ++k)
+        {
+            harness.SendAt(0, {0}, 0, 1, kBytes, 0);
+        }
+        EXPECT_EQ(harness.Run(), std::vector<std::string>{});
+        ASSERT_EQ(harness.records.size(), 4U);
+        for (SimTime k = 0; k < 4; ++k)
+        {
+            const MessageRecord& record = harness.records[static_cast<std::size_t>(k)];
+            EXPECT_EQ(record.id, static_cast<std::uint64_t>(k));
+            EXPECT_EQ(record.start, 0);
+            EXPECT_EQ(record.end, (k + 1) * serial + kMicrosecond);
+        }
+    }
+}
+
+TEST(PacketNetwork, QueuePairsShareALinkWhateverWaitsInThem)
+{
+    // Nine messages in one queue pair, one in another: the one gets half of the link, not a tenth.
+    Harness harness(Line(1, k100G, kMicrosecond), {});
+    constexpr Bytes kBytes = 5'000'000;
+    for (int k = 0; k < 9; ++k)
+    {
+        harness.SendAt(0, {0}, 0, 1, kBytes, 0);
+    }
+    harness.SendAt(0, {0}, 0, 1, kBytes, 1);
+    EXPECT_EQ(harness.Run(), std::vector<std::string>{});
+    ASSERT_EQ(harness.records.size(), 10U);
+    const double serial = static_cast<double>(TxTime(MessageWireBytes(kBytes, kPayload), k100G));
+    for (const MessageRecord& record : harness.records)
+    {
+        if (record.id == 9)
+        {
+            EXPECT_NEAR(static_cast<double>(record.end) / serial, 2.0, 0.05);
+        }
+    }
+}
+
 TEST(PacketNetwork, LocalMessagesCrossNoLink)
 {
     Harness harness(Star(2, k100G, kMicrosecond), {});
@@ -372,8 +466,11 @@ CompareTrainsOnAndOff(std::uint64_t seed)
         ServerId src;
         ServerId dst;
         Bytes bytes;
+        std::uint32_t pair;
     };
 
+    Rng pairs(seed, "queue pairs");
+    const bool paired = pairs.Below(2) == 0;
     std::vector<Planned> plan;
     for (std::uint64_t count = 1 + rng.Below(60); plan.size() < count;)
     {
@@ -393,6 +490,7 @@ CompareTrainsOnAndOff(std::uint64_t seed)
         p.time = rng.Below(3) == 0 ? 0 : static_cast<SimTime>(rng.Below(300)) * kMicrosecond;
         const Bytes scale[] = {1, 1000, 100'000, 2'000'000};
         p.bytes = rng.Below(scale[rng.Below(4)] + 1);
+        p.pair = paired && pairs.Below(4) != 0 ? static_cast<std::uint32_t>(pairs.Below(2)) : kNoId;
         plan.push_back(p);
     }
     const bool early = rng.Below(8) == 0;
@@ -405,7 +503,7 @@ CompareTrainsOnAndOff(std::uint64_t seed)
         Harness harness(topology, config);
         for (const Planned& p : plan)
         {
-            harness.SendAt(p.time, p.path, p.src, p.dst, p.bytes);
+            harness.SendAt(p.time, p.path, p.src, p.dst, p.bytes, p.pair);
         }
         EXPECT_EQ(harness.Run(stop), std::vector<std::string>{}) << "seed " << seed;
         if (!early)

@@ -28,6 +28,7 @@ struct TaskExecutor::Instance
         std::uint32_t peer = kNoId; ///< whom the last message went to, and by which route
         std::uint32_t route = 0;
         std::uint32_t serverHops = 0;
+        QueuePair queuePair; ///< to `peer`
     };
 
     std::uint32_t collective = 0;
@@ -424,7 +425,11 @@ TaskExecutor::EnterSteps(Instance& instance, std::uint32_t channel, std::uint32_
             message.cookie = index;
             if (message.src != message.dst)
             {
-                // Like a queue pair: all messages of a pair in one group and channel take one way.
+                // As on a queue pair, the messages of a channel to one peer take one way.
+                if (place.peer != send.peer)
+                {
+                    place.queuePair = {};
+                }
                 if (place.peer != send.peer || m_config.routes != nullptr)
                 {
                     place.peer = send.peer;
@@ -435,6 +440,9 @@ TaskExecutor::EnterSteps(Instance& instance, std::uint32_t channel, std::uint32_
                                           place.serverHops);
                 }
                 message.route = place.route;
+                // And turns, where each step is one message: a ring whose steps pile up before a busy link has
+                // no more weight there than one that trickles. A step in pieces has an order of its own.
+                message.queuePair = m_sends.size() == 1 ? &place.queuePair : nullptr;
                 pending.context.serverHops = place.serverHops;
             }
             m_network.Send(message);

@@ -17,6 +17,16 @@ namespace topoopt
 /** Instead of a route: the message waits at its source until Reroute() gives it one. */
 inline constexpr std::uint32_t kParked = kNoId;
 
+/**
+ * Sends messages one after the other: each begins when the last packet of the one before has been handed to the NIC.
+ *
+ * Owned by whoever sends; stays where it is until all its messages have been delivered.
+ */
+struct QueuePair
+{
+    void* last = nullptr; ///< the network's own: message that has not been sent whole
+};
+
 /** What an executor asks a network to carry. */
 struct Message
 {
@@ -25,6 +35,7 @@ struct Message
     Bytes bytes = 0;          ///< payload; 0 = a message that only synchronises
     std::uint32_t route = 0;  ///< what AddRoute() answered, or kParked; ignored when src == dst
     std::uint64_t cookie = 0; ///< the executor's own
+    QueuePair* queuePair = nullptr; ///< null: waits for no other message
 };
 
 /** A message under way, delivered or given up; one row of flows.csv. */

@@ -26,6 +26,9 @@ constexpr std::size_t kMaxViolations = 10;
 /** Nothing moves any more: no packet has arrived in order for this many timeouts, each doubled up to 64 times. */
 constexpr SimTime kStallTimeouts = 256;
 
+/** A message without progress sends a probe this many times per timeout. */
+constexpr SimTime kProbesPerTimeout = 8;
+
 /** Events between two calls of the heartbeat; about a millisecond. */
 constexpr std::uint32_t kHeartbeatPeriod = 1U << 14;
 
@@ -81,8 +84,9 @@ struct alignas(64) PacketNetwork::Flow
     bool waiting = false;     ///< in a host queue
     bool over = false;        ///< acknowledged completely
     bool parked = false;      ///< no route, no timer; `waiting`, but in no host queue
-    bool reordered = false;   ///< its packets may come by several ways
-    unsigned timeouts = 0;    ///< in a row
+    bool behind = false; ///< another of its queue pair; no timer; `waiting`, but in no host queue
+    bool reordered = false; ///< its packets may come by several ways
+    unsigned timeouts = 0;  ///< in a row
     SenderState sender;
     SimTime lastProgress = 0;
     // Times.
@@ -96,6 +100,7 @@ struct alignas(64) PacketNetwork::Flow
     SimTime acknowledged = kNever;
     SimTime ideal = 0;
     std::uint64_t id = 0;
+    Flow* successor = nullptr; ///< is behind this one
 };
 
 /**
@@ -508,6 +513,16 @@ PacketNetwork::Send(const Message& message)
     }
     flow.packets = static_cast<std::uint32_t>(full + 1);
     flow.lastWire = static_cast<std::uint32_t>(WireBytes(message.bytes - full * m_payload));
+    if (message.queuePair != nullptr)
+    {
+        if (message.queuePair->last != nullptr)
+        {
+            static_cast<Flow*>(message.queuePair->last)->successor = &flow;
+            flow.behind = true;
+            flow.waiting = true;
+        }
+        message.queuePair->last = &flow;
+    }
     if (message.route == kParked)
     {
         flow.parked = true;
@@ -525,12 +540,15 @@ PacketNetwork::Send(const Message& message)
     flow.sender.cap = flow.route->cap;
     flow.sender.window = flow.route->cap;
     m_config.control->Start(flow.sender);
-    StartTimer(flow);
     if (!m_startTrace.IsEmpty())
     {
         m_startTrace(RecordOf(flow));
     }
-    TrySend(flow);
+    if (!flow.behind)
+    {
+        StartTimer(flow);
+        TrySend(flow);
+    }
     return flow.id;
 }
 
@@ -1344,7 +1362,7 @@ void
 PacketNetwork::StartTimer(Flow& flow)
 {
     // The timeout never shrinks, so appending keeps the list in order.
-    flow.due = m_now + m_timeout;
+    flow.due = m_now + m_timeout / kProbesPerTimeout;
     flow.earlier = m_lastTimer;
     flow.later = nullptr;
     (m_lastTimer == nullptr ? m_firstTimer : m_lastTimer->later) = &flow;
@@ -1397,7 +1415,31 @@ PacketNetwork::OnTimers(SimTime time)
         flow.sender.sent = flow.sender.acked;
         TrySend(flow);
     }
+    else if (flow.sender.sent > flow.sender.acked && !flow.waiting &&
+             m_now - flow.lastProgress >= m_timeout / kProbesPerTimeout)
+    {
+        Probe(flow);
+    }
     CheckHope();
+}
+
+void
+PacketNetwork::Probe(Flow& flow)
+{
+    // If the end of what was sent is lost nothing tells the receiver; if the answer is, nothing tells the sender.
+    const std::uint32_t last = flow.sender.sent - 1;
+    const LinkId link = flow.route->links[0];
+    HostQueue& queue = *m_hostQueues[link];
+    if (queue.limit == 0)
+    {
+        return; // no light, so it would only be lost
+    }
+    ++flow.retransmits;
+    const std::uint32_t wire =
+        last + 1 == flow.packets ? flow.lastWire : static_cast<std::uint32_t>(WireBytes(m_payload));
+    EnqueueData(flow, last, 1, wire, true);
+    queue.bytes += wire;
+    queue.bursts.push_back({m_ports[link].free, wire});
 }
 
 void
@@ -1542,24 +1584,65 @@ PacketNetwork::Inject(Flow& flow, std::uint32_t packets)
         {
             continue;
         }
-        Train* const train = NewTrain();
-        train->flow = &flow;
-        train->links = flow.route->links.data();
-        train->hop = 0;
-        train->flags = part == 1 || shorter == 0 ? kAckRequest : 0;
-        train->sequence = sender.sent;
-        train->wire = part == 0 ? fullWire : flow.lastWire;
-        train->count = count;
-        train->covered = 0;
-        train->marked = 0;
+        const std::uint32_t wire = part == 0 ? fullWire : flow.lastWire;
+        const std::uint32_t sequence = sender.sent;
         sender.sent += count;
-        flow.live += count;
-        bytes += Bytes{count} * train->wire;
-        EnqueueLocal(link, train);
+        bytes += Bytes{count} * wire;
+        EnqueueData(flow, sequence, count, wire, part == 1 || shorter == 0);
     }
     HostQueue& queue = *m_hostQueues[link];
     queue.bytes += bytes;
     queue.bursts.push_back({m_ports[link].free, bytes});
+    if (end && flow.message.queuePair != nullptr)
+    {
+        SentWhole(flow);
+    }
+}
+
+void
+PacketNetwork::EnqueueData(Flow& flow,
+                           std::uint32_t sequence,
+                           std::uint32_t count,
+                           std::uint32_t wire,
+                           bool asks)
+{
+    Train* const train = NewTrain();
+    train->flow = &flow;
+    train->links = flow.route->links.data();
+    train->hop = 0;
+    train->flags = asks ? kAckRequest : 0;
+    train->sequence = sequence;
+    train->wire = wire;
+    train->count = count;
+    train->covered = 0;
+    train->marked = 0;
+    flow.live += count;
+    EnqueueLocal(train->links[0], train);
+}
+
+void
+PacketNetwork::SentWhole(Flow& flow)
+{
+    QueuePair& queuePair = *flow.message.queuePair;
+    flow.message.queuePair = nullptr; // what is sent again keeps nobody waiting
+    if (queuePair.last == &flow)
+    {
+        queuePair.last = nullptr;
+    }
+    if (flow.successor == nullptr)
+    {
+        return;
+    }
+    Flow& next = *flow.successor;
+    flow.successor = nullptr;
+    next.behind = false;
+    if (!next.parked)
+    {
+        next.waiting = false;
+        next.lastProgress = m_now;
+        StartTimer(next);
+        TrySend(next);
+    }
 }
 
 void
@@ -1891,9 +1974,9 @@ PacketNetwork::MoveFlow(Flow& flow, std::uint32_t number)
     if (wasParked)
     {
         flow.parked = false;
-        flow.waiting = false;
+        flow.waiting = flow.behind;
     }
-    else if (flow.waiting)
+    else if (flow.waiting && !flow.behind)
     {
         LeaveHostQueue(flow);
     }
@@ -1927,13 +2010,13 @@ PacketNetwork::MoveFlow(Flow& flow, std::uint32_t number)
     {
         flow.parked = true;
         flow.waiting = true;
-        if (!wasParked)
+        if (!wasParked && !flow.behind)
         {
             StopTimer(flow); // as long as nothing can be sent it costs nothing
         }
         return;
     }
-    if (wasParked)
+    if (wasParked && !flow.behind)
     {
         StartTimer(flow);
     }

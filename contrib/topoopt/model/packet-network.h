@@ -95,7 +95,8 @@ struct ActiveMessage
  *
  * Transport: a message is packets 0..n-1 with RoCEv2-like headers; the receiver acknowledges where the sender
  * asks (every `ackEvery` packets, when the window is used up, at the end), names the first missing packet once per
- * gap, and the sender goes back to it. Acknowledgements are packets on the reversed path. A host hands at most
+ * gap, and the sender goes back to it; without progress it sends its last packet again as a probe (RFC 8985, tail loss
+ * probe), so that the loss of an end costs no timeout. Acknowledgements are packets on the reversed path. A host hands at most
  * a quarter of the marking threshold to a NIC at once and serves its messages in turn, so own traffic waits in host memory, not in the port.
  *
  * Links that change: a link without light loses what is queued for it, being sent, or on its fibre, and all that joins it
@@ -271,6 +272,13 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     void CheckHope();
     void OnLocal(std::uint64_t id);
     void TrySend(Flow& flow);
+    void EnqueueData(Flow& flow,
+                     std::uint32_t sequence,
+                     std::uint32_t count,
+                     std::uint32_t wire,
+                     bool asks);
+    void SentWhole(Flow& flow);
+    void Probe(Flow& flow);
     void Inject(Flow& flow, std::uint32_t packets);
     [[nodiscard]] std::uint32_t Sendable(const Flow& flow) const;
     void ServeHostQueue(LinkId link);
