@@ -292,6 +292,35 @@ TEST(PacketNetwork, LossOfTheLastAcknowledgementCostsAProbeAndNoTimeout)
     }
 }
 
+TEST(PacketNetwork, AcknowledgementsAreAskedForAsDocumented)
+{
+    // 64 KiB are 8 packets of 9000 B; up to 16 packets are acknowledged at the end.
+    const std::tuple<std::uint32_t, Bytes, std::uint64_t> cases[] = {{0, 1, 1},
+                                                                     {0, 8, 1},
+                                                                     {0, 16, 1},
+                                                                     {0, 17, 3},
+                                                                     {0, 24, 3},
+                                                                     {1, 1, 1},
+                                                                     {1, 16, 16},
+                                                                     {3, 16, 6},
+                                                                     {20, 16, 1}};
+    for (const auto& [every, packets, acks] : cases)
+    {
+        for (bool trains : {true, false})
+        {
+            PacketNetworkConfig config;
+            config.ackEvery = every;
+            config.trains = trains;
+            Harness harness(Line(1, k100G, kMicrosecond), config);
+            harness.SendAt(0, {0}, 0, 1, packets * kPayload);
+            EXPECT_EQ(harness.Run(), std::vector<std::string>{});
+            const std::vector<LinkCounters> links = harness.network->Links();
+            EXPECT_EQ(links[0].packets, packets);
+            EXPECT_EQ(links[1].packets, acks) << every << " " << packets;
+        }
+    }
+}
+
 TEST(PacketNetwork, QueuePairSendsOneMessageAfterTheOther)
 {
     constexpr Bytes kBytes = 2'000'000;

@@ -35,11 +35,10 @@ constexpr std::uint32_t kHeartbeatPeriod = 1U << 14;
 enum TrainFlag : std::uint8_t
 {
     kAck = 1,
-    kMissing = 2,     ///< acknowledgement that asks to go back to `sequence`
-    kAckRequest = 4,  ///< the last packet asks for an acknowledgement
-    kMarked = 8,      ///< congestion experienced, all packets
-    kMarkedHere = 16, ///< and it was this link that marked them
-    kSettled = 32     ///< acknowledgement whose arrival is no event: all it does is done
+    kMissing = 2,    ///< acknowledgement that asks to go back to `sequence`
+    kAckRequest = 4, ///< the last packet asks for an acknowledgement
+    kMarked = 8,     ///< congestion experienced, all packets
+    kMarkedHere = 16 ///< and it was this link that marked them
 };
 
 /** Asks for the memory of an object, if there is one. */
@@ -254,6 +253,7 @@ PacketNetwork::Build(const Topology& topology, const PacketNetworkConfig& config
     m_ackEvery = config.ackEvery != 0
                      ? config.ackEvery
                      : static_cast<std::uint32_t>((64 * 1024 + m_payload - 1) / m_payload);
+    m_whole = config.ackEvery != 0 ? config.ackEvery : 2 * m_ackEvery;
     m_config.control = config.control != nullptr ? config.control : &DctcpControl();
     m_servers = topology.servers;
     m_links = topology.links;
@@ -513,21 +513,23 @@ PacketNetwork::Send(const Message& message)
     }
     flow.packets = static_cast<std::uint32_t>(full + 1);
     flow.lastWire = static_cast<std::uint32_t>(WireBytes(message.bytes - full * m_payload));
-    if (message.queuePair != nullptr)
+    QueuePair* const queuePair = message.queuePair;
+    if (queuePair != nullptr && queuePair->last != nullptr)
     {
-        if (message.queuePair->last != nullptr)
-        {
-            static_cast<Flow*>(message.queuePair->last)->successor = &flow;
-            flow.behind = true;
-            flow.waiting = true;
-        }
-        message.queuePair->last = &flow;
+        static_cast<Flow*>(queuePair->last)->successor = &flow;
+        queuePair->last = &flow;
+        flow.behind = true;
+        flow.waiting = true;
     }
     if (message.route == kParked)
     {
         flow.parked = true;
         flow.waiting = true;
         flow.ideal = kNever;
+        if (queuePair != nullptr)
+        {
+            queuePair->last = &flow;
+        }
         return flow.id;
     }
     flow.route = m_routes[message.route].get();
@@ -546,8 +548,14 @@ PacketNetwork::Send(const Message& message)
     }
     if (!flow.behind)
     {
+        flow.message.queuePair = nullptr; // most are sent whole at once, and keep nobody waiting
         StartTimer(flow);
         TrySend(flow);
+        if (queuePair != nullptr && flow.sender.sent < flow.packets)
+        {
+            flow.message.queuePair = queuePair;
+            queuePair->last = &flow;
+        }
     }
     return flow.id;
 }
@@ -689,21 +697,10 @@ PacketNetwork::PrefetchNext() const
     }
 }
 
-PacketNetwork::Train*
-PacketNetwork::FirstOf(const Port& port)
-{
-    Train* train = port.head;
-    while (train != nullptr && (train->flags & kSettled) != 0)
-    {
-        train = train->next;
-    }
-    return train;
-}
-
 SimTime
 PacketNetwork::FirstArrival(Port& port) const
 {
-    const Train* const train = FirstOf(port);
+    const Train* const train = port.head;
     if (train == nullptr)
     {
         return kNever;
@@ -757,7 +754,6 @@ void
 PacketNetwork::OnArrival(LinkId link)
 {
     Port& port = m_ports[link];
-    DropSettled(port);
     Train* train = port.head;
     const bool here = train->links[train->hop + 1] == kNoId;
     if (!here)
@@ -843,20 +839,7 @@ PacketNetwork::Settles(const Train& ack) const
     return ack.links[ack.hop + 1] == kNoId && (ack.flags & (kAck | kMissing)) == kAck &&
            ack.sequence == flow.packets && m_controller == nullptr && !flow.over && !flow.waiting &&
            !flow.everMissing && flow.retransmits == 0 && flow.sender.sent == flow.packets &&
-           ack.arrival - flow.lastProgress < m_timeout;
-}
-
-void
-PacketNetwork::DropSettled(Port& port)
-{
-    while (port.head != nullptr && (port.head->flags & kSettled) != 0 &&
-           port.head->arrival <= m_now)
-    {
-        Train* const ack = port.head;
-        PopHead(port);
-        m_arrivedWireHops += Bytes{ack->wire} * (ack->hop + 1u);
-        FreeTrain(ack);
-    }
+           ack.arrival - flow.lastProgress < m_timeout / kProbesPerTimeout;
 }
 
 void
@@ -1002,12 +985,32 @@ PacketNetwork::Append(LinkId link, Train* train, SimTime start, SimTime transmis
             m_transmitTrace(link, train->flow->id, train->wire, start + k * train->gap);
         }
     }
-    DropSettled(port);
-    const bool settles = Settles(*train);
-    if (settles && m_trains)
+    if (Settles(*train))
     {
-        train->flags |= kSettled;
+        Flow& flow = *train->flow;
+        const SimTime acknowledged = train->arrival;
+        if (m_trains)
+        {
+            // Its arrival is no event: all it does is done.
+            m_arrivedWireHops += Bytes{train->wire} * (train->hop + 1u);
+            --flow.live;
+            port.last = nullptr;
+            FreeTrain(train);
+        }
+        else
+        {
+            Join(link, train);
+        }
+        Finish(flow, acknowledged);
+        return;
     }
+    Join(link, train);
+}
+
+void
+PacketNetwork::Join(LinkId link, Train* train)
+{
+    Port& port = m_ports[link];
     (port.tail != nullptr ? port.tail->next : port.head) = train;
     port.tail = train;
     if (port.headTime == kNever && (train->hop > 0 || (train->flags & (kAck | kAckRequest)) != 0))
@@ -1017,17 +1020,6 @@ PacketNetwork::Append(LinkId link, Train* train, SimTime start, SimTime transmis
         {
             m_events.Push({port.headTime, Key(EventClass::Arrival, link)});
         }
-    }
-    if (settles)
-    {
-        Flow& flow = *train->flow;
-        if (m_trains)
-        {
-            // It has nothing more to do with the message, whose record is used again meanwhile.
-            train->flow = nullptr;
-            --flow.live;
-        }
-        Finish(flow, train->arrival);
     }
 }
 
@@ -1114,7 +1106,7 @@ PacketNetwork::CutTo(LinkId link, Train* train, std::uint32_t count)
         CutTo(train->links[train->hop + 1], next, next->count - (train->advanced - count));
         train->advanced = count;
     }
-    if (FirstOf(port) != train)
+    if (port.head != train)
     {
         return; // taken on completely, or not yet looked at
     }
@@ -1163,20 +1155,6 @@ PacketNetwork::ReceiveArrived(Train& train)
     }
 }
 
-SimTime
-PacketNetwork::BusyAfter(const Port& port, const Train& train, SimTime time)
-{
-    const SimTime transmission = port.TransmissionTime(train.wire);
-    const SimTime firstLeaves = train.arrival - port.delay;
-    const SimTime left = time < firstLeaves ? 0 : (time - firstLeaves) / train.gap + 1;
-    if (left >= train.count)
-    {
-        return 0;
-    }
-    const SimTime begins = firstLeaves + left * train.gap - transmission;
-    return (train.count - left) * transmission - std::max<SimTime>(0, time - begins);
-}
-
 void
 PacketNetwork::Settle()
 {
@@ -1191,7 +1169,6 @@ PacketNetwork::Settle()
     for (Port& port : m_ports)
     {
         NoteBacklog(port);
-        DropSettled(port);
         // Packets of an unfinished train that have reached their receiver by now.
         for (Train* train = port.head; train != nullptr && train->links[train->hop + 1] == kNoId;
              train = train->advanced == train->count ? train->next : nullptr)
@@ -1202,9 +1179,10 @@ PacketNetwork::Settle()
         {
             m_inFlightWireHops +=
                 Bytes{train->count - train->advanced} * train->wire * (train->hop + 1u);
-            // A run that was stopped; at the end of a whole one acknowledgements that change nothing count as sent.
-            port.counters.busy -= m_unfinished > 0 ? BusyAfter(port, *train, m_now) : 0;
         }
+        // A run that was stopped: all that has joined a queue leaves without a break. At the end of a whole run
+        // acknowledgements that change nothing count as sent.
+        port.counters.busy -= m_unfinished > 0 ? std::max<SimTime>(0, port.free - m_now) : 0;
     }
 }
 
@@ -1486,7 +1464,7 @@ PacketNetwork::TrySend(Flow& flow)
         queue.Drain(m_now);
         while (sendable > 0 && queue.bytes < queue.limit)
         {
-            Inject(flow, std::min(sendable, m_ackEvery));
+            Inject(flow, std::min(sendable, flow.packets <= m_whole ? m_whole : m_ackEvery));
             sendable = Sendable(flow);
         }
     }
@@ -1548,7 +1526,7 @@ PacketNetwork::ServeHostQueue(LinkId link)
         const std::uint32_t sendable = flow.over ? 0 : Sendable(flow);
         if (sendable > 0)
         {
-            Inject(flow, std::min(sendable, m_ackEvery));
+            Inject(flow, std::min(sendable, flow.packets <= m_whole ? m_whole : m_ackEvery));
             if (Sendable(flow) > 0)
             {
                 WaitForHostQueue(flow);

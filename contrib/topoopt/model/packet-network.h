@@ -42,8 +42,8 @@ WireBytes(Bytes payload)
 struct PacketNetworkConfig
 {
     Bytes mtu = 9000; ///< IP packet; payload = mtu - kHeaderBytes
-    std::uint32_t ackEvery =
-        0;              ///< data packets per acknowledgement; 0: 64 KiB of payload, at least 1
+    /** Data packets per acknowledgement; 0: 64 KiB of payload, one for a whole message of at most twice as much. */
+    std::uint32_t ackEvery = 0;
     Bytes buffer = 0;   ///< per port; 0: 160 us at line rate, at least 2 MB and ten times `ecn`
     Bytes ecn = 0;      ///< marking threshold per port; 0: 10 us at line rate, at least 200 kB
     bool trains = true; ///< exact trains; results do not depend on it
@@ -94,7 +94,7 @@ struct ActiveMessage
  * queues by link, then timers of messages, then the executor's, then the controller's.
  *
  * Transport: a message is packets 0..n-1 with RoCEv2-like headers; the receiver acknowledges where the sender
- * asks (every `ackEvery` packets, when the window is used up, at the end), names the first missing packet once per
+ * asks (every `ackEvery` packets, short messages only at their end, when the window is used up, at the end), names the first missing packet once per
  * gap, and the sender goes back to it; without progress it sends its last packet again as a probe (RFC 8985, tail loss
  * probe), so that the loss of an end costs no timeout. Acknowledgements are packets on the reversed path. A host hands at most
  * a quarter of the marking threshold to a NIC at once and serves its messages in turn, so own traffic waits in host memory, not in the port.
@@ -246,11 +246,7 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     void PrefetchNext() const;
     /** Whether a train that has joined its last link is the acknowledgement with which its message certainly ends. */
     [[nodiscard]] bool Settles(const Train& ack) const;
-    /** The first train on a link whose arrival is an event; null if there is none. */
-    [[nodiscard]] static Train* FirstOf(const Port& port);
     static void PopTail(Port& port);
-    /** Takes acknowledgements that have arrived and were no events from the link. */
-    void DropSettled(Port& port);
     /** The train itself, or the shorter last packet that was sent together with it. */
     [[nodiscard]] static const Train* LastOfBurst(const Train& train);
     void OnArrival(LinkId link);
@@ -284,6 +280,7 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     void ServeHostQueue(LinkId link);
     /** Appends packets that all join the queue now; the sender's own. */
     void EnqueueLocal(LinkId link, Train* train);
+    void Join(LinkId link, Train* train);
     void Append(LinkId link, Train* train, SimTime start, SimTime transmission);
     void CutOpenTrain(LinkId link);
     void CutTo(LinkId link, Train* train, std::uint32_t count);
@@ -299,8 +296,6 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     void FreeTrain(Train* train);
     [[nodiscard]] Flow* NewFlow();
     [[nodiscard]] std::vector<LinkId> ReverseOf(const Path& path) const;
-    /** How long a train keeps its link busy after @p time. */
-    [[nodiscard]] static SimTime BusyAfter(const Port& port, const Train& train, SimTime time);
     /** Brings what trains have done ahead of time back to now, and counts what is in flight. */
     void Settle();
     void DoDispose() override;
@@ -308,6 +303,8 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     PacketNetworkConfig m_config;
     Bytes m_payload = 0;
     std::uint32_t m_ackEvery = 1;
+    std::uint32_t m_whole =
+        1; ///< messages of so many packets are sent in one burst, with one acknowledgement
     std::uint32_t m_servers = 0;
     bool m_trains = true;   ///< config, and nobody listens to single packets
     bool m_stepped = false; ///< one ns-3 event per time of ours: somebody looks at ns-3's clock

@@ -20,38 +20,45 @@ class RingProgram : public CollectiveProgram
         : m_call(*context.call),
           m_size(static_cast<std::uint32_t>(context.servers.size())),
           m_rings(MemberRings(*context.fabric, context.servers)),
-          m_positions(m_rings.size(), std::vector<std::uint32_t>(m_size))
+          m_places(m_rings.size() * m_size)
     {
         for (std::size_t r = 0; r < m_rings.size(); ++r)
         {
+            const Ring& ring = m_rings[r];
             for (std::uint32_t k = 0; k < m_size; ++k)
             {
-                m_positions[r][m_rings[r].order[k]] = k;
+                const Path* const path =
+                    ring.hops.empty() || ring.hops[k].empty() ? nullptr : &ring.hops[k];
+                m_places[r * m_size + ring.order[k]] = {k, ring.order[(k + 1) % m_size], path};
             }
         }
     }
 
   protected:
+    /** A member in a ring. Together, as every message asks for all of it at a place of its own. */
+    struct Place
+    {
+        std::uint32_t position = 0;
+        std::uint32_t next = 0;     ///< member that follows
+        const Path* path = nullptr; ///< to it; null = ask the router
+    };
+
     [[nodiscard]] std::uint32_t RingCount() const
     {
         return static_cast<std::uint32_t>(m_rings.size());
     }
 
-    /** The message from the member at @p position of a ring to the next one. */
-    [[nodiscard]] CollectiveSend ToNext(std::uint32_t ring,
-                                        std::uint32_t position,
-                                        std::uint32_t peerStep,
-                                        Bytes bytes) const
+    [[nodiscard]] const Place& PlaceOf(std::uint32_t ring, std::uint32_t member) const
     {
-        const Ring& r = m_rings[ring];
-        const Path* path = r.hops.empty() || r.hops[position].empty() ? nullptr : &r.hops[position];
-        return {r.order[(position + 1) % m_size], peerStep, bytes, path};
+        return m_places[std::size_t{ring} * m_size + member];
     }
 
     const CollectiveCall& m_call;
     std::uint32_t m_size;
     std::vector<Ring> m_rings;
-    std::vector<std::vector<std::uint32_t>> m_positions; ///< [ring][member]
+
+  private:
+    std::vector<Place> m_places; ///< [ring * members + member]
 };
 
 /**
@@ -98,13 +105,14 @@ class Rounds final : public RingProgram
                        std::uint32_t step,
                        std::vector<CollectiveSend>& sends) const override
     {
-        const std::uint32_t position = m_positions[channel][member];
+        const Place& place = PlaceOf(channel, member);
         const bool gathering = m_call.kind == CollectiveKind::AllGather || step >= m_size - 1;
         const std::uint32_t round = step % (m_size - 1);
         // Positions own chunks; a reduced chunk starts one place behind its owner.
-        const std::uint32_t chunk = (position + 2 * m_size - round - (gathering ? 0 : 1)) % m_size;
+        const std::uint32_t chunk =
+            (place.position + 2 * m_size - round - (gathering ? 0 : 1)) % m_size;
         sends.clear();
-        sends.push_back(ToNext(channel, position, step, ChunkBytes(channel, chunk)));
+        sends.push_back({place.next, step, ChunkBytes(channel, chunk), place.path});
         return 1;
     }
 
@@ -161,22 +169,22 @@ class Chain final : public RingProgram
                        std::uint32_t step,
                        std::vector<CollectiveSend>& sends) const override
     {
-        const std::uint32_t position = m_positions[ring][member];
-        const std::uint32_t root = m_positions[ring][m_call.root];
+        const Place& place = PlaceOf(ring, member);
+        const std::uint32_t root = PlaceOf(ring, m_call.root).position;
         // A broadcast's chain begins at the root; a reduction's ends there.
         const std::uint32_t head =
             m_call.kind == CollectiveKind::Broadcast ? root : (root + 1) % m_size;
-        const std::uint32_t place = (position + m_size - head) % m_size;
+        const std::uint32_t behind = (place.position + m_size - head) % m_size;
         sends.clear();
-        if (step > 0 && place + 1 < m_size)
+        if (step > 0 && behind + 1 < m_size)
         {
             const Bytes part = PartOf(m_call.bytes, RingCount(), ring, m_call.elementBytes);
-            sends.push_back(ToNext(ring,
-                                   position,
-                                   step - 1,
-                                   PartOf(part, m_chunks, step - 1, m_call.elementBytes)));
+            sends.push_back({place.next,
+                             step - 1,
+                             PartOf(part, m_chunks, step - 1, m_call.elementBytes),
+                             place.path});
         }
-        return place > 0 && step < m_chunks ? 1 : 0;
+        return behind > 0 && step < m_chunks ? 1 : 0;
     }
 
   private:
