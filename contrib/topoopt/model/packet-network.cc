@@ -279,10 +279,10 @@ PacketNetwork::InitPort(LinkId id, bool fromServer)
                          : 0;
     const Bytes perMicrosecond = link.rate.bps / 8'000'000;
     const Bytes ecn =
-        m_config.ecn != 0 ? m_config.ecn : std::max<Bytes>(200'000, 10 * perMicrosecond);
+        m_config.ecn != 0 ? m_config.ecn : std::max<Bytes>(200'000, 32 * perMicrosecond);
     const Bytes buffer = m_config.buffer != 0
                              ? m_config.buffer
-                             : std::max({Bytes{2'000'000}, 160 * perMicrosecond, 10 * ecn});
+                             : std::max({Bytes{2'000'000}, 160 * perMicrosecond, 5 * ecn});
     port.markAbove = TxTime(ecn, link.rate);
     port.dropAbove = TxTime(buffer, link.rate);
     m_status[id].buffer = port.dropAbove;

@@ -44,9 +44,10 @@ struct PacketNetworkConfig
     Bytes mtu = 9000; ///< IP packet; payload = mtu - kHeaderBytes
     /** Data packets per acknowledgement; 0: 64 KiB of payload, one for a whole message of at most twice as much. */
     std::uint32_t ackEvery = 0;
-    Bytes buffer = 0;   ///< per port; 0: 160 us at line rate, at least 2 MB and ten times `ecn`
-    Bytes ecn = 0;      ///< marking threshold per port; 0: 10 us at line rate, at least 200 kB
-    bool trains = true; ///< exact trains; results do not depend on it
+    Bytes buffer = 0; ///< per port; 0: 160 us at line rate, at least 2 MB and five times `ecn`
+    /** Marking threshold per port; 0: 32 us at line rate (400 kB at 100 Gb/s, as HPCC was published), at least 200 kB. */
+    Bytes ecn = 0;
+    bool trains = true;                 ///< exact trains; results do not depend on it
     BitRate intraRate{200'000'000'000}; ///< between ranks of one server, per message, no contention
     const CongestionControl* control = nullptr; ///< null: DCTCP
 };
