@@ -349,21 +349,19 @@ RandomOutages(std::uint64_t seed, std::uint64_t& lost)
         std::uint32_t pair;
     };
 
-    Rng pairs(seed, "queue pairs");
-    const bool paired = pairs.Below(2) == 0;
+    RandomPairs pairs(seed);
     std::vector<Planned> messages;
     for (std::uint64_t count = 1 + rng.Below(25); messages.size() < count;)
     {
         const auto src = static_cast<ServerId>(rng.Below(n));
         const auto dst = static_cast<ServerId>((src + 1 + rng.Below(n - 1)) % n);
         const Bytes scale[] = {1, 10'000, 300'000, 2'000'000};
-        messages.push_back(
-            {static_cast<SimTime>(rng.Below(200)) * kMicrosecond,
-             router.Route(src, dst, rng.Next()),
-             src,
-             dst,
-             rng.Below(scale[rng.Below(4)] + 1),
-             paired && pairs.Below(4) != 0 ? static_cast<std::uint32_t>(pairs.Below(2)) : kNoId});
+        messages.push_back({static_cast<SimTime>(rng.Below(200)) * kMicrosecond,
+                            router.Route(src, dst, rng.Next()),
+                            src,
+                            dst,
+                            rng.Below(scale[rng.Below(4)] + 1),
+                            pairs.Next()});
     }
 
     struct Outage

@@ -100,6 +100,26 @@ class Harness : public NetworkListener, public NetworkController
     std::vector<std::function<void(PacketNetwork&)>> m_actions;
 };
 
+/** Numbers of queue pairs for Harness::SendAt(): two per server and messages without one, or none at all. */
+class RandomPairs
+{
+  public:
+    explicit RandomPairs(std::uint64_t seed)
+        : m_rng(seed, "queue pairs"),
+          m_used(m_rng.Below(2) == 0)
+    {
+    }
+
+    std::uint32_t Next()
+    {
+        return m_used && m_rng.Below(4) != 0 ? static_cast<std::uint32_t>(m_rng.Below(2)) : kNoId;
+    }
+
+  private:
+    Rng m_rng;
+    bool m_used;
+};
+
 /** Servers s0..s_h in a line; links 2k: k -> k+1. */
 inline Topology
 Line(std::uint32_t hops, BitRate rate, SimTime delay)

@@ -255,20 +255,29 @@ ProbeDelay(std::uint32_t hops)
     return 2 * hops * (there + back) / 8;
 }
 
+/** A message of one packet over two hops while the first thing to cross @p link is lost. */
+MessageRecord
+SendWhileDown(LinkId link, Bytes bytes, bool trains)
+{
+    PacketNetworkConfig config;
+    config.trains = trains;
+    Harness harness(Line(2, k100G, kMicrosecond), config);
+    harness.SendAt(0, {0, 2}, 0, 2, bytes);
+    harness.At(0, [link](PacketNetwork& n) { n.SetLinkState(link, LinkState::Down); });
+    harness.At(50 * kMicrosecond,
+               [link](PacketNetwork& n) { n.SetLinkState(link, LinkState::Up); });
+    EXPECT_EQ(harness.Run(), std::vector<std::string>{});
+    EXPECT_EQ(harness.records.size(), 1U);
+    return harness.records.at(0);
+}
+
 TEST(PacketNetwork, LossOfTheLastPacketCostsAProbeAndNoTimeout)
 {
     for (bool trains : {true, false})
     {
-        PacketNetworkConfig config;
-        config.trains = trains;
-        Harness harness(Line(2, k100G, kMicrosecond), config);
-        harness.SendAt(0, {0, 2}, 0, 2, 1);
-        harness.At(0, [](PacketNetwork& n) { n.SetLinkState(2, LinkState::Down); });
-        harness.At(50 * kMicrosecond, [](PacketNetwork& n) { n.SetLinkState(2, LinkState::Up); });
-        EXPECT_EQ(harness.Run(), std::vector<std::string>{});
-        ASSERT_EQ(harness.records.size(), 1U);
-        EXPECT_EQ(harness.records[0].end, ProbeDelay(2) + harness.records[0].ideal);
-        EXPECT_EQ(harness.records[0].retransmits, 1U);
+        const MessageRecord record = SendWhileDown(2, 1, trains);
+        EXPECT_EQ(record.end, ProbeDelay(2) + record.ideal);
+        EXPECT_EQ(record.retransmits, 1U);
     }
 }
 
@@ -276,15 +285,7 @@ TEST(PacketNetwork, LossOfTheLastAcknowledgementCostsAProbeAndNoTimeout)
 {
     for (bool trains : {true, false})
     {
-        PacketNetworkConfig config;
-        config.trains = trains;
-        Harness harness(Line(2, k100G, kMicrosecond), config);
-        harness.SendAt(0, {0, 2}, 0, 2, 100);
-        harness.At(0, [](PacketNetwork& n) { n.SetLinkState(3, LinkState::Down); });
-        harness.At(50 * kMicrosecond, [](PacketNetwork& n) { n.SetLinkState(3, LinkState::Up); });
-        EXPECT_EQ(harness.Run(), std::vector<std::string>{});
-        ASSERT_EQ(harness.records.size(), 1U);
-        const MessageRecord& record = harness.records[0];
+        const MessageRecord record = SendWhileDown(3, 100, trains);
         EXPECT_EQ(record.end, record.ideal);
         EXPECT_EQ(record.acknowledged,
                   ProbeDelay(2) + record.ideal + 2 * (TxTime(kAckWireBytes, k100G) + kMicrosecond));
@@ -498,8 +499,7 @@ CompareTrainsOnAndOff(std::uint64_t seed)
         std::uint32_t pair;
     };
 
-    Rng pairs(seed, "queue pairs");
-    const bool paired = pairs.Below(2) == 0;
+    RandomPairs pairs(seed);
     std::vector<Planned> plan;
     for (std::uint64_t count = 1 + rng.Below(60); plan.size() < count;)
     {
@@ -519,7 +519,7 @@ CompareTrainsOnAndOff(std::uint64_t seed)
         p.time = rng.Below(3) == 0 ? 0 : static_cast<SimTime>(rng.Below(300)) * kMicrosecond;
         const Bytes scale[] = {1, 1000, 100'000, 2'000'000};
         p.bytes = rng.Below(scale[rng.Below(4)] + 1);
-        p.pair = paired && pairs.Below(4) != 0 ? static_cast<std::uint32_t>(pairs.Below(2)) : kNoId;
+        p.pair = pairs.Next();
         plan.push_back(p);
     }
     const bool early = rng.Below(8) == 0;

@@ -426,13 +426,14 @@ TaskExecutor::EnterSteps(Instance& instance, std::uint32_t channel, std::uint32_
             if (message.src != message.dst)
             {
                 // As on a queue pair, the messages of a channel to one peer take one way.
-                if (place.peer != send.peer)
-                {
-                    place.queuePair = {};
-                }
-                if (place.peer != send.peer || m_config.routes != nullptr)
+                const bool anotherPeer = place.peer != send.peer;
+                if (anotherPeer)
                 {
                     place.peer = send.peer;
+                    place.queuePair = {};
+                }
+                if (anotherPeer || m_config.routes != nullptr)
+                {
                     place.route = RouteOf(message.src,
                                           message.dst,
                                           CollectiveFlowKey(call.group, channel),

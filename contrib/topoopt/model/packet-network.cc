@@ -513,23 +513,21 @@ PacketNetwork::Send(const Message& message)
     }
     flow.packets = static_cast<std::uint32_t>(full + 1);
     flow.lastWire = static_cast<std::uint32_t>(WireBytes(message.bytes - full * m_payload));
-    QueuePair* const queuePair = message.queuePair;
-    if (queuePair != nullptr && queuePair->last != nullptr)
+    if (message.queuePair != nullptr)
     {
-        static_cast<Flow*>(queuePair->last)->successor = &flow;
-        queuePair->last = &flow;
-        flow.behind = true;
-        flow.waiting = true;
+        if (message.queuePair->last != nullptr)
+        {
+            static_cast<Flow*>(message.queuePair->last)->successor = &flow;
+            flow.behind = true;
+            flow.waiting = true;
+        }
+        message.queuePair->last = &flow;
     }
     if (message.route == kParked)
     {
         flow.parked = true;
         flow.waiting = true;
         flow.ideal = kNever;
-        if (queuePair != nullptr)
-        {
-            queuePair->last = &flow;
-        }
         return flow.id;
     }
     flow.route = m_routes[message.route].get();
@@ -548,14 +546,8 @@ PacketNetwork::Send(const Message& message)
     }
     if (!flow.behind)
     {
-        flow.message.queuePair = nullptr; // most are sent whole at once, and keep nobody waiting
         StartTimer(flow);
         TrySend(flow);
-        if (queuePair != nullptr && flow.sender.sent < flow.packets)
-        {
-            flow.message.queuePair = queuePair;
-            queuePair->last = &flow;
-        }
     }
     return flow.id;
 }
@@ -839,7 +831,7 @@ PacketNetwork::Settles(const Train& ack) const
     return ack.links[ack.hop + 1] == kNoId && (ack.flags & (kAck | kMissing)) == kAck &&
            ack.sequence == flow.packets && m_controller == nullptr && !flow.over && !flow.waiting &&
            !flow.everMissing && flow.retransmits == 0 && flow.sender.sent == flow.packets &&
-           ack.arrival - flow.lastProgress < m_timeout / kProbesPerTimeout;
+           ack.arrival - flow.lastProgress < ProbeDelay();
 }
 
 void
@@ -1336,11 +1328,17 @@ PacketNetwork::OnLocal(std::uint64_t id)
     Finish(flow, m_now);
 }
 
+SimTime
+PacketNetwork::ProbeDelay() const
+{
+    return m_timeout / kProbesPerTimeout;
+}
+
 void
 PacketNetwork::StartTimer(Flow& flow)
 {
     // The timeout never shrinks, so appending keeps the list in order.
-    flow.due = m_now + m_timeout / kProbesPerTimeout;
+    flow.due = m_now + ProbeDelay();
     flow.earlier = m_lastTimer;
     flow.later = nullptr;
     (m_lastTimer == nullptr ? m_firstTimer : m_lastTimer->later) = &flow;
@@ -1394,7 +1392,7 @@ PacketNetwork::OnTimers(SimTime time)
         TrySend(flow);
     }
     else if (flow.sender.sent > flow.sender.acked && !flow.waiting &&
-             m_now - flow.lastProgress >= m_timeout / kProbesPerTimeout)
+             m_now - flow.lastProgress >= ProbeDelay())
     {
         Probe(flow);
     }
@@ -1407,8 +1405,7 @@ PacketNetwork::Probe(Flow& flow)
     // If the end of what was sent is lost nothing tells the receiver; if the answer is, nothing tells the sender.
     const std::uint32_t last = flow.sender.sent - 1;
     const LinkId link = flow.route->links[0];
-    HostQueue& queue = *m_hostQueues[link];
-    if (queue.limit == 0)
+    if (m_hostQueues[link]->limit == 0)
     {
         return; // no light, so it would only be lost
     }
@@ -1416,8 +1413,7 @@ PacketNetwork::Probe(Flow& flow)
     const std::uint32_t wire =
         last + 1 == flow.packets ? flow.lastWire : static_cast<std::uint32_t>(WireBytes(m_payload));
     EnqueueData(flow, last, 1, wire, true);
-    queue.bytes += wire;
-    queue.bursts.push_back({m_ports[link].free, wire});
+    NoteBurst(link, wire);
 }
 
 void
@@ -1464,7 +1460,7 @@ PacketNetwork::TrySend(Flow& flow)
         queue.Drain(m_now);
         while (sendable > 0 && queue.bytes < queue.limit)
         {
-            Inject(flow, std::min(sendable, flow.packets <= m_whole ? m_whole : m_ackEvery));
+            Inject(flow, sendable);
             sendable = Sendable(flow);
         }
     }
@@ -1526,7 +1522,7 @@ PacketNetwork::ServeHostQueue(LinkId link)
         const std::uint32_t sendable = flow.over ? 0 : Sendable(flow);
         if (sendable > 0)
         {
-            Inject(flow, std::min(sendable, flow.packets <= m_whole ? m_whole : m_ackEvery));
+            Inject(flow, sendable);
             if (Sendable(flow) > 0)
             {
                 WaitForHostQueue(flow);
@@ -1542,8 +1538,10 @@ PacketNetwork::ServeHostQueue(LinkId link)
 }
 
 void
-PacketNetwork::Inject(Flow& flow, std::uint32_t packets)
+PacketNetwork::Inject(Flow& flow, std::uint32_t sendable)
 {
+    const std::uint32_t packets =
+        std::min(sendable, flow.packets <= m_whole ? m_whole : m_ackEvery);
     SenderState& sender = flow.sender;
     if (sender.sent == sender.acked)
     {
@@ -1568,13 +1566,19 @@ PacketNetwork::Inject(Flow& flow, std::uint32_t packets)
         bytes += Bytes{count} * wire;
         EnqueueData(flow, sequence, count, wire, part == 1 || shorter == 0);
     }
-    HostQueue& queue = *m_hostQueues[link];
-    queue.bytes += bytes;
-    queue.bursts.push_back({m_ports[link].free, bytes});
+    NoteBurst(link, bytes);
     if (end && flow.message.queuePair != nullptr)
     {
         SentWhole(flow);
     }
+}
+
+void
+PacketNetwork::NoteBurst(LinkId link, Bytes bytes)
+{
+    HostQueue& queue = *m_hostQueues[link];
+    queue.bytes += bytes;
+    queue.bursts.push_back({m_ports[link].free, bytes});
 }
 
 void

@@ -95,10 +95,11 @@ struct ActiveMessage
  * queues by link, then timers of messages, then the executor's, then the controller's.
  *
  * Transport: a message is packets 0..n-1 with RoCEv2-like headers; the receiver acknowledges where the sender
- * asks (every `ackEvery` packets, short messages only at their end, when the window is used up, at the end), names the first missing packet once per
- * gap, and the sender goes back to it; without progress it sends its last packet again as a probe (RFC 8985, tail loss
- * probe), so that the loss of an end costs no timeout. Acknowledgements are packets on the reversed path. A host hands at most
- * a quarter of the marking threshold to a NIC at once and serves its messages in turn, so own traffic waits in host memory, not in the port.
+ * asks (every `ackEvery` packets, short messages only at their end, and when the window is used up), names the first
+ * missing packet once per gap, and the sender goes back to it; without progress it sends its last packet again as a probe
+ * (RFC 8985, tail loss probe), so that the loss of an end costs no timeout. Acknowledgements are packets on the reversed
+ * path. A host hands at most a quarter of the marking threshold to a NIC at once and serves its messages in turn, so own
+ * traffic waits in host memory, not in the port.
  *
  * Links that change: a link without light loses what is queued for it, being sent, or on its fibre, and all that joins it
  * later; own traffic of a server waits in host memory, because a NIC notices at once that it has no light. Losses are counted per
@@ -269,18 +270,26 @@ class PacketNetwork final : public ns3::Object, public MessageNetwork
     void CheckHope();
     void OnLocal(std::uint64_t id);
     void TrySend(Flow& flow);
+    /** Hands data packets of a message to its NIC; the last may ask for an acknowledgement. */
     void EnqueueData(Flow& flow,
                      std::uint32_t sequence,
                      std::uint32_t count,
                      std::uint32_t wire,
                      bool asks);
+    /** Own packets have joined a NIC's queue and take room there until the last of them has left. */
+    void NoteBurst(LinkId link, Bytes bytes);
+    /** The next of its queue pair may begin. */
     void SentWhole(Flow& flow);
+    /** How long a message goes without progress before it sends a probe. */
+    [[nodiscard]] SimTime ProbeDelay() const;
     void Probe(Flow& flow);
-    void Inject(Flow& flow, std::uint32_t packets);
+    /** Sends one burst, of at most @p sendable packets. */
+    void Inject(Flow& flow, std::uint32_t sendable);
     [[nodiscard]] std::uint32_t Sendable(const Flow& flow) const;
     void ServeHostQueue(LinkId link);
     /** Appends packets that all join the queue now; the sender's own. */
     void EnqueueLocal(LinkId link, Train* train);
+    /** A train whose arrival is an event becomes the last on a link. */
     void Join(LinkId link, Train* train);
     void Append(LinkId link, Train* train, SimTime start, SimTime transmission);
     void CutOpenTrain(LinkId link);
