@@ -20,6 +20,11 @@ NS_OBJECT_ENSURE_REGISTERED(PacketNetwork);
 namespace
 {
 
+/**
+ * Own bytes in a port from which on its host hands it no more. They delay whatever else the server sends or relays, so they are
+ * few, and no more at a higher rate: steps of small rings would wait for those of large ones.
+ */
+constexpr Bytes kHandedToNic = 50'000;
 constexpr std::size_t kBlock = 1024; ///< records that a pool allocates at once
 /** Identities that fail are reported one by one up to this many. */
 constexpr std::size_t kMaxViolations = 10;
@@ -60,7 +65,8 @@ struct PacketNetwork::Route
     std::vector<LinkId> links; ///< ends with kNoId
     std::vector<LinkId> back;  ///< the acknowledgements' way, ends with kNoId
     std::uint32_t hops = 0;
-    std::uint64_t cap = 0;      ///< window that keeps the idle path full, in 1/kWindowUnit packets
+    std::uint64_t window = 0;   ///< that keeps the idle path full, in 1/kWindowUnit packets
+    std::uint64_t cap = 0;      ///< that keeps the path full if the receiver sends, too
     Bytes lastBytes = 0;        ///< of the last message; a step's messages are alike
     SimTime lastIdeal = kNever; ///< what Ideal() says of it; kNever: not asked yet
 };
@@ -289,7 +295,7 @@ PacketNetwork::InitPort(LinkId id, bool fromServer)
     if (fromServer)
     {
         m_hostQueues[id] = std::make_unique<HostQueue>();
-        m_status[id].limit = std::max(ecn / 4, Bytes{2} * m_config.mtu);
+        m_status[id].limit = std::max(std::min(ecn / 4, kHandedToNic), Bytes{2} * m_config.mtu);
         m_hostQueues[id]->limit = m_status[id].limit;
     }
 }
@@ -398,9 +404,18 @@ PacketNetwork::AddRoute(const Path& path, const Path& back)
         roundTrip += m_ports[id].TransmissionTime(kAckWireBytes) + m_ports[id].delay;
         queues += m_status[id].buffer;
     }
-    route->cap =
-        (static_cast<std::uint64_t>((roundTrip + slowest - 1) / slowest) + 2 * m_ackEvery) *
-        kWindowUnit;
+    const auto packets = [slowest](SimTime time) {
+        return static_cast<std::uint64_t>((time + slowest - 1) / slowest);
+    };
+    route->window = (packets(roundTrip) + 2 * m_ackEvery) * kWindowUnit;
+    // Acknowledgements may wait behind what the receiver's host has handed to the same NIC; unless windows can grow to allow
+    // for it, traffic both ways leaves gaps.
+    const LinkId first = route->back[0];
+    const SimTime wait = m_hostQueues[first] == nullptr
+                             ? 0
+                             : m_ports[first].TransmissionTime(m_status[first].limit +
+                                                               m_ackEvery * WireBytes(m_payload));
+    route->cap = route->window + packets(wait) * kWindowUnit;
     m_timeout = std::max(m_timeout, 2 * (roundTrip + queues));
     route->links.push_back(kNoId);
     route->back.push_back(kNoId);
@@ -538,7 +553,7 @@ PacketNetwork::Send(const Message& message)
     }
     flow.ideal = flow.route->lastIdeal;
     flow.sender.cap = flow.route->cap;
-    flow.sender.window = flow.route->cap;
+    flow.sender.window = flow.route->window;
     m_config.control->Start(flow.sender);
     if (!m_startTrace.IsEmpty())
     {
@@ -2005,7 +2020,7 @@ PacketNetwork::MoveFlow(Flow& flow, std::uint32_t number)
     flow.route = m_routes[number].get();
     flow.ideal = std::min(flow.ideal, Ideal(number, flow.message.bytes));
     sender.cap = flow.route->cap;
-    sender.window = flow.route->cap;
+    sender.window = flow.route->window;
     m_config.control->Start(sender);
     flow.timeouts = 0;
     flow.lastProgress = m_now;
