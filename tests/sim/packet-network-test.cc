@@ -376,7 +376,7 @@ TEST(PacketNetwork, AMessageEachWayGetsTheWholeLinkOverAnyPath)
     constexpr Bytes kBytes = 20'000'000;
     for (std::uint32_t ackEvery : {0U, 1U, 4U})
     {
-        for (std::int64_t factor : {1, 4, 8})
+        for (std::uint64_t factor : {1, 4, 8})
         {
             for (SimTime delay : {0, 1, 5})
             {
@@ -413,7 +413,7 @@ TEST(PacketNetwork, AMessageEachWayGetsTheWholeLinkOverAnyPath)
 TEST(PacketNetwork, OwnTrafficHardlyDelaysAShortMessageAtAnyRate)
 {
     // What has been handed to the port is sent first; were it to grow with the rate, steps of small rings would wait for large ones.
-    for (std::int64_t factor : {1, 4, 8})
+    for (std::uint64_t factor : {1, 4, 8})
     {
         const BitRate rate{factor * k100G.bps};
         constexpr SimTime kDelay =
