@@ -132,6 +132,18 @@ Line(std::uint32_t hops, BitRate rate, SimTime delay)
     return topology;
 }
 
+/** From one end of a Line to the other. */
+inline Path
+LinePath(std::uint32_t hops)
+{
+    Path path;
+    for (LinkId k = 0; k < hops; ++k)
+    {
+        path.push_back(2 * k);
+    }
+    return path;
+}
+
 /** One switch with n servers; link 2s: s -> switch, 2s+1: back. */
 inline Topology
 Star(std::uint32_t servers, BitRate rate, SimTime delay)

@@ -67,12 +67,7 @@ TEST_P(LoneFlow, MeetsClosedFormToThePicosecond)
         PacketNetworkConfig config;
         config.trains = trains;
         Harness harness(Line(hops, rate, kMicrosecond), config);
-        Path path;
-        for (LinkId k = 0; k < hops; ++k)
-        {
-            path.push_back(2 * k);
-        }
-        harness.SendAt(5 * kMicrosecond, path, 0, hops, bytes);
+        harness.SendAt(5 * kMicrosecond, LinePath(hops), 0, hops, bytes);
         EXPECT_EQ(harness.Run(), std::vector<std::string>{});
         ASSERT_EQ(harness.records.size(), 1U);
         const MessageRecord& record = harness.records[0];
@@ -386,12 +381,11 @@ TEST(PacketNetwork, AMessageEachWayGetsTheWholeLinkOverAnyPath)
                     PacketNetworkConfig config;
                     config.ackEvery = ackEvery;
                     Harness harness(Line(hops, rate, delay * kMicrosecond), config);
-                    std::vector<LinkId> path;
-                    std::vector<LinkId> back;
-                    for (std::uint32_t hop = 0; hop < hops; ++hop)
+                    const Path path = LinePath(hops);
+                    Path back(path.rbegin(), path.rend());
+                    for (LinkId& link : back)
                     {
-                        path.push_back(2 * hop);
-                        back.push_back(2 * (hops - 1 - hop) + 1);
+                        ++link; // the other direction of the same cable
                     }
                     harness.SendAt(0, path, 0, hops, kBytes);
                     harness.SendAt(0, back, hops, 0, kBytes);
@@ -416,8 +410,8 @@ TEST(PacketNetwork, OwnTrafficHardlyDelaysAShortMessageAtAnyRate)
     for (std::uint64_t factor : {1, 4, 8})
     {
         const BitRate rate{factor * k100G.bps};
-        constexpr SimTime kDelay =
-            20 * kMicrosecond; // a long message's window is more than a host hands over
+        // Long enough for a long message's window to be more than a host hands over.
+        constexpr SimTime kDelay = 20 * kMicrosecond;
         Harness harness(Line(1, rate, kDelay), {});
         harness.SendAt(0, {0}, 0, 1, 50'000'000);
         for (SimTime k = 1; k <= 20; ++k)
@@ -426,8 +420,8 @@ TEST(PacketNetwork, OwnTrafficHardlyDelaysAShortMessageAtAnyRate)
         }
         EXPECT_EQ(harness.Run(), std::vector<std::string>{});
         ASSERT_EQ(harness.records.size(), 21U);
-        constexpr Bytes kWaiting =
-            50'000 + 2 * 7 * 9038; // handed, and bursts that end and precede it
+        // Handed over, the burst that exceeds it, and one whose turn comes first.
+        constexpr Bytes kWaiting = 50'000 + 2 * 7 * 9038;
         for (const MessageRecord& record : harness.records)
         {
             if (record.message.bytes == 1000)

@@ -98,8 +98,8 @@ struct ActiveMessage
  * asks (every `ackEvery` packets, short messages only at their end, and when the window is used up), names the first
  * missing packet once per gap, and the sender goes back to it; without progress it sends its last packet again as a probe
  * (RFC 8985, tail loss probe), so that the loss of an end costs no timeout. Acknowledgements are packets on the reversed
- * path. A host hands its NIC more while less than 50 kB (a quarter of a lower marking threshold) wait there, and serves its messages in turn, so own
- * traffic waits in host memory, not in the port.
+ * path. A host hands its NIC more while less than 50 kB (a quarter of a lower marking threshold) wait there, and
+ * serves its messages in turn, so own traffic waits in host memory, not in the port.
  *
  * Links that change: a link without light loses what is queued for it, being sent, or on its fibre, and all that joins it
  * later; own traffic of a server waits in host memory, because a NIC notices at once that it has no light. Losses are counted per

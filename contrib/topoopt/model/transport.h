@@ -17,9 +17,8 @@ inline constexpr std::uint64_t kWindowUnit = 1024;
 /** What a congestion control keeps per message, besides what every sender has. */
 struct SenderState
 {
-    std::uint64_t window = 0; ///< packets that may be unacknowledged, in 1/kWindowUnit
-    std::uint64_t cap =
-        0; ///< the window never exceeds this; fills the path even if the receiver sends, too
+    std::uint64_t window = 0;   ///< packets that may be unacknowledged, in 1/kWindowUnit
+    std::uint64_t cap = 0;      ///< never exceeded; fills the path even if the receiver sends, too
     std::uint32_t sent = 0;     ///< next packet number to send
     std::uint32_t acked = 0;    ///< all packets below are acknowledged
     std::uint32_t roundEnd = 0; ///< a round trip ends when this packet is acknowledged
