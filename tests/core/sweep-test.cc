@@ -38,7 +38,8 @@ class SweepTest : public ::testing::Test
         fs::create_directories(m_directory);
         Write("s.yaml",
               "servers: {count: 8}\nworkload: {model: dlrm}\nfabrics: [topoopt, fat-tree]\n");
-        // Arguments: run SCENARIO -o DIR --quiet --set ...
+        // Arguments: run SCENARIO -o DIR --quiet --set ... It becomes what it waits for: a shell told of an interrupt
+        // would wait for its child first.
         Write("program",
               "#!/bin/sh\n"
               "here=" +
@@ -49,7 +50,7 @@ class SweepTest : public ::testing::Test
                   "*\"$(cat \"$here/bad\" 2>/dev/null || echo none)\"*)\n"
                   "    echo first; echo 'x.yaml:1: found it' >&2; exit 2;;\n"
                   "esac\n"
-                  "case \"$*\" in *seed=666*) kill -9 $$;; *seed=777*) sleep 30;; esac\n"
+                  "case \"$*\" in *seed=666*) kill -9 $$;; *seed=777*) exec sleep 30;; esac\n"
                   "cat > \"$4/summary.json\" <<END\n"
                   "{\"runs\": [{\"fabric\": \"topoopt\", \"iteration_time_ps\": [10, 20], "
                   "\"flows\": 7, \"run_s\": 0.5,\n"

@@ -256,9 +256,11 @@ class Runner
         {
             // Only what is safe between fork and exec. Without the first call a killed sweep would leave its runs
             // behind, writing where the next one writes; without the second a run would be told of Ctrl-C by the
-            // terminal, and then again by us.
+            // terminal, and then again by us; without the third it could not be told at all when the sweep was
+            // started with the signal ignored, as a shell does for what it puts in the background.
             prctl(PR_SET_PDEATHSIG, SIGTERM);
             setpgid(0, 0);
+            std::signal(SIGINT, SIG_DFL);
             const int null = open("/dev/null", O_RDONLY);
             if (getppid() == parent && null >= 0 && dup2(null, 0) >= 0 && dup2(state.log, 1) >= 0 &&
                 dup2(state.log, 2) >= 0)
