@@ -20,6 +20,8 @@ struct RandomGraphShape
     std::uint64_t mostPackets = 150; ///< of a message
     bool rings = true;               ///< in the file
     bool even = false;               ///< equal sizes and run times, so that ties abound
+    bool alike =
+        false; ///< all AllReduces have all servers and rings of one link each; more of them
 };
 
 /**
@@ -102,7 +104,12 @@ RandomGraph(std::uint64_t seed, const RandomGraphShape& shape)
             sizes.push_back(size);
         }
     }
-    if (shape.rings)
+    if (shape.alike)
+    {
+        sizes = {n};
+        g.rings.push_back({n, {{1}, {n - 1}}});
+    }
+    else if (shape.rings)
     {
         for (const std::uint32_t size : sizes)
         {
@@ -181,7 +188,9 @@ RandomGraph(std::uint64_t seed, const RandomGraphShape& shape)
         }
         last.clear();
         const std::uint32_t pattern = below(3); // random pairs, incast, all to all
-        const std::uint32_t messages = pattern == 2 ? n * (n - 1) : 1 + below(4 * n);
+        const std::uint32_t some = pattern == 2 ? n * (n - 1) : 1 + below(4 * n);
+        const std::uint32_t messages = shape.alike && seed % 3 == 0 ? 0 : some;
+        const std::uint32_t allReduces = shape.alike ? 3 + below(8) : 3;
         const NodeId sink = below(n);
         for (std::uint32_t m = 0; m < messages; ++m)
         {
@@ -204,14 +213,15 @@ RandomGraph(std::uint64_t seed, const RandomGraphShape& shape)
             last.push_back(index);
             g.tasks[computes[below(computes.size())]].next.push_back(index);
         }
-        for (std::uint32_t a = below(4); a < 3; ++a)
+        for (std::uint32_t a = below(4); a < allReduces; ++a)
         {
             FlexNetTask task;
             task.kind = FlexNetTaskKind::AllReduce;
             task.id = id;
             id += 1 + below(50);
             task.runtimeMs = below(2) == 0 ? 0 : runtime();
-            task.bytes = below(3) == 0 ? below(20000) : bytes() * (1 + below(n));
+            task.bytes =
+                below(3) == 0 ? below(20000) : bytes() * (1 + below(n)) * (shape.alike ? n : 1);
             const std::uint32_t size = sizes[below(sizes.size())];
             const NodeId first = below(n / size);
             for (std::uint32_t member = 0; member < size; ++member)

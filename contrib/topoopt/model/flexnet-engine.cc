@@ -60,6 +60,11 @@ FlexNetEngine::FlexNetEngine(const FlexNetGraph& graph,
     }
     ScheduleIndex(m_scanner, kScanPeriod);
     StartTasks();
+    if (m_trains != nullptr)
+    {
+        m_lockstep = FlexNetLockstep::Of(graph, config, m_paths);
+        TryLockstep();
+    }
 }
 
 FlexNetEngine::~FlexNetEngine() = default;
@@ -89,6 +94,14 @@ FlexNetEngine::BuildPorts()
 
 SimTime
 FlexNetEngine::RunTo(SimTime horizon)
+{
+    const SimTime next = RunEvents(horizon);
+    TellFinished();
+    return next;
+}
+
+SimTime
+FlexNetEngine::RunEvents(SimTime horizon)
 {
     if (m_trains != nullptr)
     {
@@ -153,6 +166,7 @@ FlexNetEngine::RunPending(std::uint32_t index)
     --m_pendingCount;
     if (pending.flow != nullptr)
     {
+        --m_pendingFlows;
         FlowEvent(*pending.flow);
     }
     else
@@ -196,6 +210,7 @@ FlexNetEngine::SchedulePending(Flow* flow, std::uint32_t task, SimTime time)
     m_pending[slot].flow = flow;
     m_pending[slot].task = task;
     ++m_pendingCount;
+    m_pendingFlows += flow != nullptr ? 1 : 0;
     ScheduleIndex(m_scanner + 1 + slot, time);
 }
 
@@ -242,7 +257,7 @@ FlexNetEngine::Put(std::uint32_t link, const Packet& packet)
     const Bytes bytes = syn ? 1 : kFlexNetMss;
     if (port.size + bytes > port.limit)
     {
-        ++port.drops;
+        ++port.counters.drops;
         for (const std::uint32_t* next = packet.next - 1; *next != kNoId; ++next)
         {
             m_droppedWireHops += bytes;
@@ -275,13 +290,13 @@ FlexNetEngine::EndOfTransmission(std::uint32_t link)
     if (port.size > port.markAbove) // with this packet
     {
         packet.marked = true;
-        ++port.marks;
+        ++port.counters.marks;
     }
-    ++port.packets;
+    ++port.counters.packets;
     if (packet.number == 0)
     {
         port.size -= 1;
-        ++port.syns;
+        ++port.counters.syns;
     }
     else
     {
@@ -333,7 +348,8 @@ FlexNetEngine::Arrival(std::uint32_t link)
 // ---- Transport
 
 FlexNetEngine::Flow*
-FlexNetEngine::StartFlow(NodeId src,
+FlexNetEngine::StartFlow(std::uint64_t id,
+                         NodeId src,
                          NodeId dst,
                          Bytes bytes,
                          const FlexNetPathLinks* path,
@@ -341,7 +357,8 @@ FlexNetEngine::StartFlow(NodeId src,
                          SimTime timeout,
                          std::uint32_t task,
                          std::uint32_t ring,
-                         std::uint32_t round)
+                         std::uint32_t round,
+                         const FlexNetLockstep::Block* block)
 {
     if (bytes / kFlexNetMss >= UINT32_MAX - 1)
     {
@@ -361,7 +378,10 @@ FlexNetEngine::StartFlow(NodeId src,
     Flow& flow = *m_freeFlows;
     m_freeFlows = flow.after;
     flow = Flow();
-    flow.id = m_totals.flows++;
+    flow.id = id;
+    flow.block = block;
+    m_totals.flows += flow.Width();
+    m_totals.sharedFlows += flow.Width() - 1;
     flow.src = src;
     flow.dst = dst;
     flow.asked = bytes;
@@ -374,7 +394,7 @@ FlexNetEngine::StartFlow(NodeId src,
     flow.task = task;
     flow.ring = ring;
     flow.round = round;
-    m_totals.askedBytes += bytes;
+    m_totals.askedBytes += flow.Width() * bytes;
     flow.before = m_lastFlow;
     (m_lastFlow != nullptr ? m_lastFlow->after : m_firstFlow) = &flow;
     m_lastFlow = &flow;
@@ -677,7 +697,7 @@ FlexNetEngine::Scan()
             m_trains->Disturb(*flow);
         }
         ++flow->timeouts;
-        ++m_totals.timeouts;
+        m_totals.timeouts += flow->Width();
         flow->timedOut = true;
         std::uint64_t delay = now - flow->deadline;
         while (delay > period)
@@ -694,6 +714,16 @@ FlexNetEngine::Scan()
         return;
     }
     ScheduleIndex(m_scanner, m_now + kScanPeriod);
+    TryLockstep();
+}
+
+void
+FlexNetEngine::TryLockstep()
+{
+    if (m_lockstep && !m_lockstep->begun && m_messagesLeft == 0 && m_pendingFlows == 0)
+    {
+        m_trains->TryLockstep(*m_lockstep);
+    }
 }
 
 void
@@ -701,13 +731,9 @@ FlexNetEngine::FinishFlow(Flow& flow)
 {
     flow.done = true;
     flow.end = m_now;
-    (flow.before != nullptr ? flow.before->after : m_firstFlow) = flow.after;
-    (flow.after != nullptr ? flow.after->before : m_lastFlow) = flow.before;
-    flow.before = nullptr;
-    flow.after = nullptr;
-    --m_unfinishedFlows;
-    ++m_totals.finished;
-    m_totals.retransmits += flow.retransmits;
+    Unlist(flow);
+    m_totals.finished += flow.Width();
+    m_totals.retransmits += flow.Width() * flow.retransmits;
     const FlexNetFlowRecord record = RecordOf(flow);
     if (record.end - record.start < record.ideal && m_violations.size() < 10)
     {
@@ -715,8 +741,61 @@ FlexNetEngine::FinishFlow(Flow& flow)
                                FormatTime(record.end - record.start) +
                                ", less than alone on its path: " + FormatTime(record.ideal));
     }
-    m_observer.FlowFinished(record);
+    if (m_finishedAt != m_now)
+    {
+        TellFinished();
+        m_finishedAt = m_now;
+    }
+    m_finishedFlows.push_back({record, flow.block});
     FlowDone(flow);
+}
+
+/** Tells the observer what has finished; by number, since an order of simultaneous events means nothing to it. */
+void
+FlexNetEngine::TellFinished()
+{
+    struct Row
+    {
+        std::uint64_t id;
+        std::uint32_t member; ///< kNoId: the flow's own
+        std::uint32_t index;  ///< in m_finishedFlows
+    };
+
+    std::vector<Row> rows;
+    for (std::uint32_t i = 0; i < m_finishedFlows.size(); ++i)
+    {
+        const auto& [record, block] = m_finishedFlows[i];
+        if (block == nullptr)
+        {
+            rows.push_back({record.id, kNoId, i});
+            continue;
+        }
+        for (const std::uint32_t member : block->members)
+        {
+            rows.push_back({m_lockstep->IdOf(record.id, *block, member), member, i});
+        }
+    }
+    const auto before = [](const Row& a, const Row& b) { return a.id < b.id; };
+    if (!std::is_sorted(rows.begin(), rows.end(), before))
+    {
+        std::sort(rows.begin(), rows.end(), before);
+    }
+    for (const Row& row : rows)
+    {
+        const auto& [record, block] = m_finishedFlows[row.index];
+        m_observer.FlowFinished(
+            row.member == kNoId ? record : m_lockstep->RecordOf(record, *block, row.member));
+    }
+    m_finishedFlows.clear();
+    std::sort(
+        m_finishedTasks.begin(),
+        m_finishedTasks.end(),
+        [](const FlexNetTaskRecord& a, const FlexNetTaskRecord& b) { return a.task < b.task; });
+    for (const FlexNetTaskRecord& record : m_finishedTasks)
+    {
+        m_observer.TaskFinished(record);
+    }
+    m_finishedTasks.clear();
 }
 
 void
@@ -726,12 +805,29 @@ FlexNetEngine::FreeIfOver(Flow& flow)
     {
         return;
     }
-    m_putWireHops += flow.wireBytes * flow.path->Hops();
-    flow.done = false; // free
+    m_putWireHops += flow.Width() * flow.wireBytes * flow.path->Hops();
+    Free(flow);
+}
+
+void
+FlexNetEngine::Free(Flow& flow)
+{
+    flow.done = false;
     flow.path = nullptr;
     flow.early.reset();
     flow.after = m_freeFlows;
     m_freeFlows = &flow;
+}
+
+/** Takes a flow out of the list of the unfinished. */
+void
+FlexNetEngine::Unlist(Flow& flow)
+{
+    (flow.before != nullptr ? flow.before->after : m_firstFlow) = flow.after;
+    (flow.after != nullptr ? flow.after->before : m_lastFlow) = flow.before;
+    flow.before = nullptr;
+    flow.after = nullptr;
+    --m_unfinishedFlows;
 }
 
 FlexNetFlowRecord
@@ -769,10 +865,11 @@ FlexNetEngine::Totals() const
     FlexNetTotals totals = m_totals;
     for (const Port& port : m_ports)
     {
-        totals.packetHops += port.packets;
-        totals.wireBytes += (port.packets - port.syns) * kFlexNetMss + port.syns;
-        totals.marks += port.marks;
-        totals.drops += port.drops;
+        totals.packetHops += port.counters.packets;
+        totals.wireBytes +=
+            (port.counters.packets - port.counters.syns) * kFlexNetMss + port.counters.syns;
+        totals.marks += port.counters.marks;
+        totals.drops += port.counters.drops;
     }
     return totals;
 }
@@ -796,28 +893,50 @@ FlexNetEngine::Result() const
         FlexNetLinkCounters counters;
         counters.from = m_paths.Links()[i].from;
         counters.to = m_paths.Links()[i].to;
-        counters.packets = port.packets;
-        counters.bytes = (port.packets - port.syns) * kFlexNetMss + port.syns;
-        counters.marks = port.marks;
-        counters.drops = port.drops;
-        counters.busy = static_cast<SimTime>(port.packets - port.syns) * port.dataTime +
-                        static_cast<SimTime>(port.syns) * port.synTime;
+        counters.packets = port.counters.packets;
+        counters.bytes =
+            (port.counters.packets - port.counters.syns) * kFlexNetMss + port.counters.syns;
+        counters.marks = port.counters.marks;
+        counters.drops = port.counters.drops;
+        counters.busy =
+            static_cast<SimTime>(port.counters.packets - port.counters.syns) * port.dataTime +
+            static_cast<SimTime>(port.counters.syns) * port.synTime;
         result.links.push_back(counters);
     }
-    for (const Flow* flow = m_firstFlow; flow != nullptr; flow = flow->after)
+    for (const UnfinishedFlow& flow : Unfinished())
     {
-        result.unfinished.push_back(RecordOf(*flow));
-        result.totals.retransmits += flow->retransmits;
+        result.unfinished.push_back(flow.record);
+        result.totals.retransmits += flow.record.retransmits;
     }
-    std::sort(result.unfinished.begin(),
-              result.unfinished.end(),
-              [](const FlexNetFlowRecord& a, const FlexNetFlowRecord& b) { return a.id < b.id; });
     result.violations = CheckPhysics();
     if (!result.complete)
     {
         result.waiting = DescribeWaiting();
     }
     return result;
+}
+
+std::vector<FlexNetEngine::UnfinishedFlow>
+FlexNetEngine::Unfinished() const
+{
+    std::vector<UnfinishedFlow> flows;
+    for (const Flow* flow = m_firstFlow; flow != nullptr; flow = flow->after)
+    {
+        const FlexNetFlowRecord record = RecordOf(*flow);
+        if (flow->block == nullptr)
+        {
+            flows.push_back({record, flow->received});
+            continue;
+        }
+        for (const std::uint32_t member : flow->block->members)
+        {
+            flows.push_back({m_lockstep->RecordOf(record, *flow->block, member), flow->received});
+        }
+    }
+    std::sort(flows.begin(), flows.end(), [](const UnfinishedFlow& a, const UnfinishedFlow& b) {
+        return a.record.id < b.record.id;
+    });
+    return flows;
 }
 
 std::vector<std::string>
@@ -830,7 +949,7 @@ FlexNetEngine::CheckPhysics() const
     for (std::size_t i = 0; i < m_ports.size(); ++i)
     {
         const Port& port = m_ports[i];
-        carried += (port.packets - port.syns) * kFlexNetMss + port.syns;
+        carried += (port.counters.packets - port.counters.syns) * kFlexNetMss + port.counters.syns;
         Bytes size = 0;
         for (std::uint32_t at = port.head; at != port.tail; ++at)
         {
@@ -851,8 +970,9 @@ FlexNetEngine::CheckPhysics() const
             violations.push_back(name + ": its queue holds " + std::to_string(size) +
                                  " B, its counter says " + std::to_string(port.size));
         }
-        const SimTime busy = static_cast<SimTime>(port.packets - port.syns) * port.dataTime +
-                             static_cast<SimTime>(port.syns) * port.synTime;
+        const SimTime busy =
+            static_cast<SimTime>(port.counters.packets - port.counters.syns) * port.dataTime +
+            static_cast<SimTime>(port.counters.syns) * port.synTime;
         if (busy > m_now)
         {
             violations.push_back(name + ": busy for " + FormatTime(busy) + " of " +
@@ -865,7 +985,7 @@ FlexNetEngine::CheckPhysics() const
         for (std::uint32_t i = 0; i < kFlowsPerBlock; ++i)
         {
             const Flow& flow = block[i];
-            put += flow.path != nullptr ? flow.wireBytes * flow.path->Hops() : 0;
+            put += flow.path != nullptr ? flow.Width() * flow.wireBytes * flow.path->Hops() : 0;
         }
     }
     if (carried + waiting != put)

@@ -3,11 +3,13 @@
 #define TOPOOPT_FLEXNET_ENGINE_H
 
 #include "ns3/flexnet-events.h"
+#include "ns3/flexnet-lockstep.h"
 #include "ns3/flexnet-paths.h"
 #include "ns3/flexnet-simulation.h"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,27 @@ class FlexNetEngine
     struct FlowState;
     struct Flow;
     struct AllReduce;
+
+    /** What a link has transmitted. */
+    struct PortCounters
+    {
+        std::uint64_t packets = 0;
+        std::uint64_t syns = 0; ///< of these
+        std::uint64_t marks = 0;
+        std::uint64_t drops = 0;
+    };
+
+    struct FinishedFlow
+    {
+        FlexNetFlowRecord record;
+        const FlexNetLockstep::Block* block = nullptr;
+    };
+
+    struct UnfinishedFlow
+    {
+        FlexNetFlowRecord record;
+        std::uint64_t received = 0; ///< up to this byte
+    };
 
     enum class TaskPhase : std::uint8_t
     {
@@ -86,7 +109,8 @@ class FlexNetEngine
     static void Grow(Port& port);
 
     // Transport.
-    Flow* StartFlow(NodeId src,
+    Flow* StartFlow(std::uint64_t id,
+                    NodeId src,
                     NodeId dst,
                     Bytes bytes,
                     const FlexNetPathLinks* path,
@@ -94,7 +118,8 @@ class FlexNetEngine
                     SimTime timeout,
                     std::uint32_t task,
                     std::uint32_t ring,
-                    std::uint32_t round);
+                    std::uint32_t round,
+                    const FlexNetLockstep::Block* block);
     void FlowEvent(Flow& flow);
     void Send(Flow& flow);
     void Retransmit(Flow& flow);
@@ -102,8 +127,16 @@ class FlexNetEngine
     void Acknowledge(Flow& flow, std::uint64_t upTo, bool marked, SimTime sent);
     void Scan();
     void FinishFlow(Flow& flow);
+    void TellFinished();
     void FreeIfOver(Flow& flow);
+    void Free(Flow& flow);
+    void Unlist(Flow& flow);
+    /** By id. */
+    [[nodiscard]] std::vector<UnfinishedFlow> Unfinished() const;
     [[nodiscard]] FlexNetFlowRecord RecordOf(const Flow& flow) const;
+
+    SimTime RunEvents(SimTime horizon);
+    void TryLockstep();
 
     // Tasks.
     void PrepareTasks();
@@ -111,7 +144,10 @@ class FlexNetEngine
     void TaskEvent(std::uint32_t task);
     void BeginAllReduce(std::uint32_t task);
     void StartRound(AllReduce& operation, std::uint32_t ring);
-    void StartPart(AllReduce& operation, std::uint32_t member, std::uint32_t ring);
+    void StartPart(AllReduce& operation,
+                   std::uint32_t member,
+                   std::uint32_t ring,
+                   const FlexNetLockstep::Block* block);
     void FlowDone(const Flow& flow);
     void FinishTask(std::uint32_t task);
     const FlexNetPathLinks* PickPath(NodeId src, NodeId dst);
@@ -137,15 +173,22 @@ class FlexNetEngine
     std::vector<Pending> m_pending;
     std::uint32_t m_freePending = kNoId;
     std::uint32_t m_pendingCount = 0;
+    std::uint32_t m_pendingFlows = 0; ///< of these
 
     std::vector<std::unique_ptr<Flow[]>> m_flowBlocks;
     Flow* m_freeFlows = nullptr;
     Flow* m_firstFlow = nullptr; ///< unfinished ones in order of start
     Flow* m_lastFlow = nullptr;
     std::uint64_t m_unfinishedFlows = 0;
+    std::uint64_t m_nextFlowId = 0;
+    // What has finished now and the observer has not been told of yet.
+    std::vector<FinishedFlow> m_finishedFlows;
+    std::vector<FlexNetTaskRecord> m_finishedTasks;
+    SimTime m_finishedAt = 0;
 
     std::vector<Task> m_tasks;
     std::vector<Device> m_devices;
+    std::uint64_t m_messagesLeft = 0; ///< tasks that have not finished
     std::vector<std::unique_ptr<AllReduce>> m_allReduces;
     std::vector<std::uint32_t> m_freeAllReduces;
     GlibcRandom m_random{13};
@@ -158,6 +201,7 @@ class FlexNetEngine
     Bytes m_droppedWireHops = 0; ///< of these, what drops have spared the links
     std::vector<std::string> m_violations;
     std::unique_ptr<FlexNetTrains> m_trains; ///< null: every packet by itself
+    std::optional<FlexNetLockstep> m_lockstep;
 };
 
 } // namespace topoopt

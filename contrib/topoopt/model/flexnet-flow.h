@@ -43,10 +43,7 @@ struct FlexNetEngine::Port
     Bytes markAbove = 0;
     SimTime dataTime = 0; ///< transmission of a data packet
     SimTime synTime = 0;
-    std::uint64_t packets = 0; ///< transmitted
-    std::uint64_t syns = 0;    ///< of these
-    std::uint64_t marks = 0;
-    std::uint64_t drops = 0;
+    PortCounters counters;
 
     [[nodiscard]] SimTime TimeOf(const Packet& packet) const
     {
@@ -110,6 +107,13 @@ struct FlexNetEngine::Flow : FlexNetEngine::FlowState
     std::uint32_t task = 0;
     std::uint32_t ring = 0;
     std::uint32_t round = 0;
+    /** Those whose flows it stands for; null: only itself. */
+    const FlexNetLockstep::Block* block = nullptr;
+
+    [[nodiscard]] std::uint32_t Width() const
+    {
+        return block == nullptr ? 1 : static_cast<std::uint32_t>(block->members.size());
+    }
 };
 
 /** An AllReduce under way. */
@@ -124,6 +128,7 @@ struct FlexNetEngine::AllReduce
     };
 
     std::uint32_t task = 0;
+    std::uint64_t firstFlow = 0; ///< id of its first flow
     Bytes size = 0;
     Bytes part = 0; ///< bytes of one flow
     SimTime begin = 0;

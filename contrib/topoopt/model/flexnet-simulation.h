@@ -41,7 +41,8 @@ struct FlexNetConfig
 /** One flow, finished or not. */
 struct FlexNetFlowRecord
 {
-    std::uint64_t id = 0; ///< 0, 1, ... in order of being asked for
+    /** Numbered by task in order of being begun; those of an AllReduce by round, then member, then ring. */
+    std::uint64_t id = 0;
     std::uint32_t src = 0;
     std::uint32_t dst = 0;
     Bytes bytes = 0;        ///< as asked
@@ -96,6 +97,8 @@ struct FlexNetTotals
     std::uint64_t retransmits = 0;
     /** Trains: simultaneous events whose order decided a mark and could not be worked out. */
     std::uint64_t guessedOrders = 0;
+    /** Trains: flows that were not run because another one, in the same state on another link, stood for them. */
+    std::uint64_t sharedFlows = 0;
 };
 
 /** What a run says while it goes. Every method may be left as it is. */
@@ -104,11 +107,12 @@ class FlexNetObserver
   public:
     virtual ~FlexNetObserver() = default;
 
-    /** In the order of the reference's log. */
+    /** In order of end, as in the reference's log; simultaneous ones by id. */
     virtual void FlowFinished(const FlexNetFlowRecord& /* record */)
     {
     }
 
+    /** In the order in which they finished; simultaneous ones by index. */
     virtual void TaskFinished(const FlexNetTaskRecord& /* record */)
     {
     }

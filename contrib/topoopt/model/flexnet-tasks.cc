@@ -43,6 +43,7 @@ FlexNetEngine::PrepareTasks()
         {
             const FlexNetDevice& device = m_graph.devices[task.device];
             check(index, m_graph.SourceOf(device), m_graph.DestinationOf(device));
+            ++m_messagesLeft;
         }
         if (task.kind == FlexNetTaskKind::AllReduce && !m_paths.HasRings() && task.next.size() > 1)
         {
@@ -106,7 +107,17 @@ FlexNetEngine::TaskEvent(std::uint32_t index)
         state.phase = TaskPhase::Running;
         state.start = m_now;
         // A task without predecessors has been ready since 0, whatever the time of its event.
-        StartFlow(src, dst, task.bytes, PickPath(src, dst), state.ready, kPathTimeout, index, 0, 0);
+        StartFlow(m_nextFlowId++,
+                  src,
+                  dst,
+                  task.bytes,
+                  PickPath(src, dst),
+                  state.ready,
+                  kPathTimeout,
+                  index,
+                  0,
+                  0,
+                  nullptr);
     }
     else if (state.phase == TaskPhase::Running)
     {
@@ -140,8 +151,14 @@ FlexNetEngine::FinishTask(std::uint32_t index)
     record.ready = state.ready;
     record.start = state.start;
     record.end = state.finish;
-    m_observer.TaskFinished(record);
+    if (m_finishedAt != m_now)
+    {
+        TellFinished();
+        m_finishedAt = m_now;
+    }
+    m_finishedTasks.push_back(record);
     const FlexNetTask& task = m_graph.tasks[index];
+    m_messagesLeft -= m_graph.IsFlow(task) ? 1 : 0;
     if (task.kind != FlexNetTaskKind::AllReduce)
     {
         for (const std::uint32_t next : task.next)
@@ -207,6 +224,8 @@ FlexNetEngine::BeginAllReduce(std::uint32_t index)
             }
         }
     }
+    operation->firstFlow = m_nextFlowId;
+    m_nextFlowId += std::uint64_t{operation->rounds} * group * operation->rings.size();
     std::uint32_t slot = static_cast<std::uint32_t>(m_allReduces.size());
     if (!m_freeAllReduces.empty())
     {
@@ -220,25 +239,55 @@ FlexNetEngine::BeginAllReduce(std::uint32_t index)
     state.allReduce = slot;
     m_allReduces[slot] = std::move(operation);
     AllReduce& running = *m_allReduces[slot];
-    for (std::uint32_t member = 0; member < group; ++member)
+    const bool lockstep = m_lockstep && m_lockstep->begun;
+    for (std::uint32_t ring = 0; lockstep && ring < running.rings.size(); ++ring)
+    {
+        StartRound(running, ring);
+    }
+    for (std::uint32_t member = 0; !lockstep && member < group; ++member)
     {
         for (std::uint32_t ring = 0; ring < running.rings.size(); ++ring)
         {
-            StartPart(running, member, ring);
+            StartPart(running, member, ring, nullptr);
         }
     }
 }
 
 void
-FlexNetEngine::StartPart(AllReduce& operation, std::uint32_t member, std::uint32_t ring)
+FlexNetEngine::StartRound(AllReduce& operation, std::uint32_t ring)
+{
+    if (m_lockstep && m_lockstep->begun)
+    {
+        for (const FlexNetLockstep::Block& block : m_lockstep->rings[ring].blocks)
+        {
+            StartPart(operation, block.last, ring, &block);
+        }
+        return;
+    }
+    const std::size_t group = m_graph.tasks[operation.task].next.size();
+    for (std::uint32_t member = 0; member < group; ++member)
+    {
+        StartPart(operation, member, ring, nullptr);
+    }
+}
+
+void
+FlexNetEngine::StartPart(AllReduce& operation,
+                         std::uint32_t member,
+                         std::uint32_t ring,
+                         const FlexNetLockstep::Block* block)
 {
     const std::vector<std::uint32_t>& group = m_graph.tasks[operation.task].next;
     const AllReduce::Ring& state = operation.rings[ring];
     const SimTime start = state.round > 0 ? m_now : operation.begin;
     const NodeId src = group[member];
+    const std::uint64_t id =
+        operation.firstFlow +
+        (std::uint64_t{state.round} * group.size() + member) * operation.rings.size() + ring;
     if (m_paths.HasRings())
     {
-        StartFlow(src,
+        StartFlow(id,
+                  src,
                   state.ends[member],
                   operation.part,
                   state.paths[member],
@@ -246,11 +295,13 @@ FlexNetEngine::StartPart(AllReduce& operation, std::uint32_t member, std::uint32
                   kPathTimeout,
                   operation.task,
                   ring,
-                  state.round);
+                  state.round,
+                  block);
         return;
     }
     const NodeId dst = group[(member + 1) % group.size()];
-    StartFlow(src,
+    StartFlow(id,
+              src,
               dst,
               operation.part,
               PickPath(src, dst),
@@ -258,7 +309,8 @@ FlexNetEngine::StartPart(AllReduce& operation, std::uint32_t member, std::uint32
               kRingTimeout,
               operation.task,
               ring,
-              state.round);
+              state.round,
+              block);
 }
 
 void
@@ -275,18 +327,15 @@ FlexNetEngine::FlowDone(const Flow& flow)
     }
     AllReduce& operation = *m_allReduces[state.allReduce];
     AllReduce::Ring& ring = operation.rings[flow.ring];
-    if (++ring.arrived < task.next.size())
+    ring.arrived += flow.Width();
+    if (ring.arrived < task.next.size())
     {
         return;
     }
     ring.arrived = 0;
     if (++ring.round < operation.rounds)
     {
-        const std::uint32_t number = flow.ring;
-        for (std::uint32_t member = 0; member < task.next.size(); ++member)
-        {
-            StartPart(operation, member, number);
-        }
+        StartRound(operation, flow.ring);
         return;
     }
     if (++operation.ringsDone == operation.rings.size())
@@ -342,15 +391,19 @@ FlexNetEngine::DescribeWaiting() const
         const FlexNetDevice& device = m_graph.devices[task.device];
         return m_graph.IsFlow(task) ? m_graph.SourceOf(device) : device.node;
     };
-    for (const Flow* flow = m_firstFlow; flow != nullptr && lines.size() < kMostLines;
-         flow = flow->after)
+    for (const auto& [flow, received] : Unfinished())
     {
-        lines.emplace_back(flow->dst,
-                           "server " + std::to_string(flow->dst) + ": " + NameOf(flow->task) +
-                               " waits for flow " + std::to_string(flow->id) + " from server " +
-                               std::to_string(flow->src) + ": " +
-                               std::to_string(std::min(flow->received, flow->size)) + " of " +
-                               std::to_string(flow->size) + " B arrived");
+        if (lines.size() == kMostLines)
+        {
+            break;
+        }
+        lines.emplace_back(flow.dst,
+                           "server " + std::to_string(flow.dst) + ": " +
+                               NameOf(static_cast<std::uint32_t>(flow.task)) + " waits for flow " +
+                               std::to_string(flow.id) + " from server " +
+                               std::to_string(flow.src) + ": " +
+                               std::to_string(std::min(received, flow.size)) + " of " +
+                               std::to_string(flow.size) + " B arrived");
     }
     for (std::uint32_t i = 0; i < m_tasks.size() && lines.size() < 2 * kMostLines; ++i)
     {

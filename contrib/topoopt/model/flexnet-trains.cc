@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/flexnet-trains.h"
 
+#include "ns3/flexnet-train-port.h"
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -13,113 +15,10 @@ namespace
 constexpr unsigned kGroupBits =
     24; ///< of a stamp: number within the group, and a bit of a label: 1 for arrivals
 constexpr std::uint64_t kGroups = std::uint64_t{1} << (63 - kGroupBits);
-constexpr std::uint32_t kMostInRun = 64;      ///< one mark bit each
-constexpr std::uint32_t kFirstRuns = 8;       ///< runs; a power of two
-constexpr SimTime kNoArrival = INT64_MIN / 4; ///< of a link that has carried nothing
+constexpr std::uint32_t kFirstRuns = 8; ///< runs; a power of two
 constexpr std::uint64_t kRunsPerHeartbeat = 1U << 14;
 
 } // namespace
-
-/** Consecutive packets of one flow, back to back. Packet i arrives at first + i * (a data packet's time). */
-struct FlexNetTrains::Run
-{
-    Flow* flow = nullptr;
-    const std::uint32_t* next = nullptr; ///< link after this one
-    SimTime sent = 0;                    ///< packet 0
-    SimTime step = 0;                    ///< between the sending of one packet and the next
-    SimTime first = 0;                   ///< arrival of packet 0
-    SimTime before = 0;                  ///< arrival of the packet in front of this run
-    std::uint64_t marks = 0;             ///< by packet
-    std::uint32_t number = 0;            ///< of packet 0 within the flow
-    std::uint16_t count = 0;
-    std::uint16_t acknowledged = 0; ///< packets from the front that the sender knows of
-    bool quiet = false;             ///< its flow was when it joined the queue, and is
-    bool ends = false;              ///< its last packet is its flow's last
-    bool byQueue =
-        false; ///< its first arrival is inserted by the end of transmission: an empty wire
-
-    [[nodiscard]] SimTime SentAt(std::uint32_t packet) const
-    {
-        return sent + static_cast<SimTime>(packet) * step;
-    }
-};
-
-/** Everything about a link that running a flow on it changes, but the runs themselves. */
-struct FlexNetTrains::PortState
-{
-    std::uint32_t head = 0; ///< first run with packets that have not arrived
-    std::uint32_t tail = 0;
-    std::uint32_t arrived = 0;     ///< packets of the first run
-    std::uint32_t served = 0;      ///< run in transmission
-    std::uint32_t transmitted = 0; ///< its packets
-    std::uint32_t nextRun = 0;     ///< whose arrival is the pending event
-    std::uint32_t nextOffset = 0;
-    std::uint32_t queueRun = 0; ///< that has an end of transmission pending
-    bool waits = false;         ///< for that
-    bool running = false;       ///< an arrival; the next one is looked for afterwards
-    unsigned dataLine = 0;
-    unsigned synLine = 0;
-    SimTime dataTime = 0;
-    SimTime synTime = 0;
-    double perTime = 0; ///< 1 / dataTime
-    SimTime free = 0;   ///< end of the last transmission known
-    SimTime last = kNoArrival;
-    Bytes size = 0; ///< of the queue when somebody last looked
-    Bytes limit = 0;
-    Bytes markAbove = 0;
-    // The chain of arrivals that are one transmission apart.
-    Chain chain;
-    // The chain of transmissions.
-    SimTime busySince = kNoArrival;
-    SimTime busyInserted = 0;
-    std::uint64_t busyWord = 0;
-    std::uint64_t queueLabel = 0;
-    SimTime servedTime = 0;      ///< of the last transmission that has ended: how long it took
-    SimTime synEnd = kNoArrival; ///< of the last SYN's transmission; what inserted that:
-    SimTime synParentInserted = 0;
-    std::uint64_t synParentWord = 0;
-    bool synParentKnown = false;
-    std::uint64_t packets = 0;
-    std::uint64_t syns = 0;
-    std::uint64_t marks = 0;
-    std::uint64_t drops = 0;
-    // All runs from this one on are of one flow.
-    const Flow* soleFlow = nullptr;
-    std::uint32_t soleFrom = 0;
-
-    /** How many transmissions of a data packet are over after @p time; at most kMostInRun. */
-    [[nodiscard]] std::uint32_t TimesIn(SimTime time) const
-    {
-        // A product is faster than a division; off by one at most.
-        auto times = static_cast<SimTime>(static_cast<double>(time) * perTime);
-        times -= times * dataTime > time ? 1 : 0;
-        times += (times + 1) * dataTime <= time ? 1 : 0;
-        return static_cast<std::uint32_t>(times);
-    }
-};
-
-/** Where a link and its flow were before they were run ahead of time. */
-struct FlexNetTrains::Ahead
-{
-    Flow* flow = nullptr;
-    FlowState flowState;
-    PortState portState;
-    std::vector<Run> runs;
-};
-
-struct FlexNetTrains::Port : FlexNetTrains::PortState
-{
-    std::unique_ptr<Run[]> ring;
-    std::uint32_t mask = 0;
-    bool foresees = false;         ///< no arrival coincides with an end of transmission
-    SimTime ahead = kNoArrival;    ///< time of the last arrival that was run ahead of time
-    std::unique_ptr<Ahead> before; ///< where it was then
-
-    Run& At(std::uint32_t run) const
-    {
-        return ring[run & mask];
-    }
-};
 
 FlexNetTrains::FlexNetTrains(FlexNetEngine& engine)
     : m_engine(engine),
@@ -333,7 +232,7 @@ FlexNetTrains::ServeCount(Port& port, Run& run, std::uint32_t count)
         if (port.size > port.markAbove)
         {
             run.marks |= 1;
-            ++port.marks;
+            ++port.counters.marks;
         }
         port.size -= 1;
         const SimTime end = run.first - m_engine.m_config.delay;
@@ -344,8 +243,8 @@ FlexNetTrains::ServeCount(Port& port, Run& run, std::uint32_t count)
         port.synParentKnown = first || port.synEnd <= port.busySince;
         port.synEnd = end;
         port.servedTime = port.synTime;
-        ++port.syns;
-        ++port.packets;
+        ++port.counters.syns;
+        ++port.counters.packets;
     }
     else
     {
@@ -358,11 +257,11 @@ FlexNetTrains::ServeCount(Port& port, Run& run, std::uint32_t count)
             const std::uint64_t bits =
                 marked == kMostInRun ? UINT64_MAX : (std::uint64_t{1} << marked) - 1;
             run.marks |= bits << port.transmitted;
-            port.marks += marked;
+            port.counters.marks += marked;
         }
         port.size -= Bytes{count} * kFlexNetMss;
         port.servedTime = port.dataTime;
-        port.packets += count;
+        port.counters.packets += count;
     }
     port.transmitted += count;
     if (port.transmitted == run.count && port.served + 1 != port.tail)
@@ -482,7 +381,7 @@ FlexNetTrains::Put(std::uint32_t link,
     if (port.size + bytes > port.limit)
     {
         // Only single packets get here: a server's own queue has no limit.
-        ++port.drops;
+        ++port.counters.drops;
         for (const std::uint32_t* hop = next - 1; *hop != kNoId; ++hop)
         {
             m_engine.m_droppedWireHops += bytes;
@@ -1054,10 +953,16 @@ FlexNetTrains::CopyCounters() const
 {
     for (std::size_t i = 0; i < m_ports.size(); ++i)
     {
-        m_engine.m_ports[i].packets = m_ports[i].packets;
-        m_engine.m_ports[i].syns = m_ports[i].syns;
-        m_engine.m_ports[i].marks = m_ports[i].marks;
-        m_engine.m_ports[i].drops = m_ports[i].drops;
+        m_engine.m_ports[i].counters = m_ports[i].counters;
+    }
+    for (const StandIn& other : m_standIns)
+    {
+        PortCounters& counters = m_engine.m_ports[other.link].counters;
+        const PortCounters& now = m_ports[other.first].counters;
+        counters.packets += now.packets - other.before.packets;
+        counters.syns += now.syns - other.before.syns;
+        counters.marks += now.marks - other.before.marks;
+        counters.drops += now.drops - other.before.drops;
     }
 }
 
@@ -1086,7 +991,7 @@ FlexNetTrains::Owed() const
             {
                 queued = run.count - port.transmitted;
             }
-            owed += bytes * (hops * (run.count - arrived) + queued);
+            owed += port.width * bytes * (hops * (run.count - arrived) + queued);
         }
     }
     return owed;

@@ -65,6 +65,8 @@ class FlexNetTrains
     void ServeAll();
     /** Undoes what has been run ahead of time. */
     void FallBackAll();
+    /** Lets links stand for others in the same state from now on, if there are enough of them. */
+    void TryLockstep(FlexNetLockstep& lockstep);
     /** Bytes x hops that packets in queues and on wires still have before them. */
     [[nodiscard]] Bytes Owed() const;
 
@@ -72,10 +74,14 @@ class FlexNetTrains
     using Flow = FlexNetEngine::Flow;
     using FlowState = FlexNetEngine::FlowState;
     using Packet = FlexNetEngine::Packet;
+    using PortCounters = FlexNetEngine::PortCounters;
     struct Run;
     struct PortState;
     struct Port;
     struct Ahead;
+
+    static constexpr std::uint32_t kMostInRun = 64;      ///< packets; one mark bit each
+    static constexpr SimTime kNoArrival = INT64_MIN / 4; ///< of a link that has carried nothing
 
     /** Arrivals of a link that are one transmission apart, by the first one. */
     struct Chain
@@ -86,6 +92,14 @@ class FlexNetTrains
         std::uint64_t label = 0;
         SimTime parentInserted = 0;
         std::uint64_t parentWord = 0;
+    };
+
+    /** A link that another one stands for. */
+    struct StandIn
+    {
+        std::uint32_t link = 0;
+        std::uint32_t first = 0; ///< the other one
+        PortCounters before;     ///< of the other one when it began to
     };
 
     void Arrival(std::uint32_t link);
@@ -111,10 +125,16 @@ class FlexNetTrains
     [[nodiscard]] FlexNetRank AfterArrival(const Port& port, SimTime time) const;
     [[nodiscard]] FlexNetRank ChildOfNow();
     void BeginEvent(SimTime inserted);
+    [[nodiscard]] static bool Alike(const Flow& a, const Flow& b);
+    [[nodiscard]] bool Alike(std::uint32_t a, std::uint32_t b) const;
+    [[nodiscard]] static std::vector<Flow*> FlowsOn(const Port& port);
+    [[nodiscard]] bool Before(std::uint32_t a, std::uint32_t b) const;
+    void StandFor(std::uint32_t first, std::uint32_t link);
     [[nodiscard]] static std::uint64_t Label(bool longGap, std::uint64_t stamp);
 
     FlexNetEngine& m_engine;
     std::vector<Port> m_ports;
+    std::vector<StandIn> m_standIns;
     FlexNetOrder
         m_order; ///< slots: arrivals by link, ends of first transmissions by link, then the engine's
     std::deque<std::uint32_t> m_immediate; ///< slots inserted now for now
