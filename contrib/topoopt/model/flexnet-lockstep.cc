@@ -89,16 +89,6 @@ FlexNetLockstep::Of(const FlexNetGraph& graph, const FlexNetConfig& config, Flex
     return found;
 }
 
-void
-FlexNetLockstep::Begin(std::uint32_t ring, std::vector<Block> blocks)
-{
-    std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) {
-        return a.members.back() < b.members.back();
-    });
-    rings[ring].blocks = std::move(blocks);
-    begun = true;
-}
-
 /** Whether two flows are in the same state, each on its link. */
 bool
 FlexNetTrains::Alike(const Flow& a, const Flow& b)
@@ -242,15 +232,43 @@ FlexNetTrains::FlowsOn(const Port& port)
     return flows;
 }
 
+/** Links of one ring by state; each block's last member is the one whose event comes last. */
+std::vector<FlexNetLockstep::Block>
+FlexNetTrains::BlocksOf(const std::vector<std::uint32_t>& links) const
+{
+    std::vector<FlexNetLockstep::Block> blocks;
+    for (std::uint32_t member = 0; member < links.size(); ++member)
+    {
+        const auto same =
+            std::find_if(blocks.begin(), blocks.end(), [&](const FlexNetLockstep::Block& block) {
+                return Alike(links[block.last], links[member]);
+            });
+        if (same == blocks.end())
+        {
+            blocks.push_back({member, {member}});
+            continue;
+        }
+        same->members.push_back(member);
+        if (!Before(links[member], links[same->last]))
+        {
+            same->last = member;
+        }
+    }
+    // Where their last members begin their flows.
+    std::sort(blocks.begin(), blocks.end(), [](const auto& a, const auto& b) {
+        return a.members.back() < b.members.back();
+    });
+    return blocks;
+}
+
 void
 FlexNetTrains::TryLockstep(FlexNetLockstep& lockstep)
 {
-    FlexNetEngine& engine = m_engine;
     for (std::uint32_t link = 0; link < m_ports.size(); ++link)
     {
-        if (m_ports[link].ahead >= engine.m_now)
+        if (m_ports[link].ahead >= m_engine.m_now)
         {
-            FallBack(link, engine.m_now, true);
+            FallBack(link, m_engine.m_now, true);
         }
         if (m_ports[link].ring != nullptr)
         {
@@ -258,47 +276,28 @@ FlexNetTrains::TryLockstep(FlexNetLockstep& lockstep)
             Skip(link);
         }
     }
-    // By ring: its links by state.
-    std::vector<std::vector<FlexNetLockstep::Block>> blocks(lockstep.rings.size());
+    std::vector<std::vector<FlexNetLockstep::Block>> blocks;
     std::vector<bool> ringLink(m_ports.size());
     std::size_t count = 0;
     std::uint64_t flows = 0;
-    for (std::uint32_t ring = 0; ring < lockstep.rings.size(); ++ring)
+    for (const FlexNetLockstep::Ring& ring : lockstep.rings)
     {
-        const std::vector<std::uint32_t>& links = lockstep.rings[ring].links;
-        for (std::uint32_t member = 0; member < links.size(); ++member)
+        blocks.push_back(BlocksOf(ring.links));
+        count += blocks.back().size();
+        if (kLeastGain * count > lockstep.rings.size() * lockstep.members.size())
         {
-            ringLink[links[member]] = true;
-            const auto same =
-                std::find_if(blocks[ring].begin(),
-                             blocks[ring].end(),
-                             [&](const FlexNetLockstep::Block& block) {
-                                 return Alike(links[block.members.front()], links[member]);
-                             });
-            if (same == blocks[ring].end())
-            {
-                blocks[ring].push_back({member, {member}});
-                continue;
-            }
-            same->members.push_back(member);
-            if (!Before(links[member], links[same->last]))
-            {
-                same->last = member;
-            }
+            return;
         }
-        count += blocks[ring].size();
-        for (const FlexNetLockstep::Block& block : blocks[ring])
+        for (const FlexNetLockstep::Block& block : blocks.back())
         {
-            for (const Flow* flow : FlowsOn(m_ports[links[block.last]]))
-            {
-                if (flow->ring != ring)
-                {
-                    return;
-                }
-                flows += block.members.size();
-            }
+            flows += block.members.size() * FlowsOn(m_ports[ring.links[block.last]]).size();
+        }
+        for (const std::uint32_t link : ring.links)
+        {
+            ringLink[link] = true;
         }
     }
+    // Leftovers of messages that are over might still be on their way.
     for (std::uint32_t link = 0; link < m_ports.size(); ++link)
     {
         if (!ringLink[link] && !m_ports[link].Empty())
@@ -306,22 +305,22 @@ FlexNetTrains::TryLockstep(FlexNetLockstep& lockstep)
             return;
         }
     }
-    const std::size_t links = lockstep.rings.size() * lockstep.members.size();
-    if (flows != engine.m_unfinishedFlows || count > links / kLeastGain)
+    if (flows != m_engine.m_unfinishedFlows)
     {
         return;
     }
-    for (std::uint32_t ring = 0; ring < lockstep.rings.size(); ++ring)
+    for (std::uint32_t i = 0; i < lockstep.rings.size(); ++i)
     {
-        lockstep.Begin(ring, std::move(blocks[ring]));
-        for (const FlexNetLockstep::Block& block : lockstep.rings[ring].blocks)
+        FlexNetLockstep::Ring& ring = lockstep.rings[i];
+        ring.blocks = std::move(blocks[i]);
+        for (const FlexNetLockstep::Block& block : ring.blocks)
         {
-            const std::uint32_t link = lockstep.rings[ring].links[block.last];
+            const std::uint32_t link = ring.links[block.last];
             for (const std::uint32_t member : block.members)
             {
                 if (member != block.last)
                 {
-                    StandFor(link, lockstep.rings[ring].links[member]);
+                    StandFor(link, ring.links[member]);
                 }
             }
             for (Flow* const flow : FlowsOn(m_ports[link]))
@@ -330,6 +329,7 @@ FlexNetTrains::TryLockstep(FlexNetLockstep& lockstep)
             }
         }
     }
+    lockstep.begun = true;
 }
 
 /** Whether the next event of link @p a comes before that of @p b; both have the same before them. */

@@ -39,15 +39,12 @@ struct FlexNetLockstep
 
     std::vector<NodeId> members;
     std::vector<Ring> rings;
-    bool begun = false;
+    bool begun = false; ///< only one member of each block is run
 
     /** The rings of a graph, if they are like that. Cost: O(tasks x members). */
     [[nodiscard]] static std::optional<FlexNetLockstep> Of(const FlexNetGraph& graph,
                                                            const FlexNetConfig& config,
                                                            FlexNetPaths& paths);
-
-    /** From now on only one member of each block is run. */
-    void Begin(std::uint32_t ring, std::vector<Block> blocks);
 
     /** The record of another member's flow; @p record is that of the member that is run. */
     [[nodiscard]] FlexNetFlowRecord RecordOf(FlexNetFlowRecord record,

@@ -127,6 +127,8 @@ class FlexNetTrains
     void BeginEvent(SimTime inserted);
     [[nodiscard]] static bool Alike(const Flow& a, const Flow& b);
     [[nodiscard]] bool Alike(std::uint32_t a, std::uint32_t b) const;
+    [[nodiscard]] std::vector<FlexNetLockstep::Block> BlocksOf(
+        const std::vector<std::uint32_t>& links) const;
     [[nodiscard]] static std::vector<Flow*> FlowsOn(const Port& port);
     [[nodiscard]] bool Before(std::uint32_t a, std::uint32_t b) const;
     void StandFor(std::uint32_t first, std::uint32_t link);
