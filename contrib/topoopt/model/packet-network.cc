@@ -762,6 +762,7 @@ PacketNetwork::OnArrival(LinkId link)
 {
     Port& port = m_ports[link];
     Train* train = port.head;
+    Prefetch(train->next); // the head when this one has gone
     const bool here = train->links[train->hop + 1] == kNoId;
     if (!here)
     {
