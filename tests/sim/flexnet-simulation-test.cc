@@ -176,7 +176,8 @@ ExpectEqual(const FlexNetGraph& graph, FlexNetConfig config, std::uint64_t& shar
         const FlexNetRunResult result = Simulate(graph, config, collector);
         EXPECT_TRUE(result.complete);
         EXPECT_EQ(result.finalFinish, static_cast<SimTime>(finish));
-        EXPECT_EQ(result.totals.marks, witness->marks);
+        EXPECT_EQ(result.totals.marks, witness->marks)
+            << result.totals.guessedOrders << " orders guessed";
         EXPECT_EQ(result.totals.drops, witness->drops);
         EXPECT_EQ(result.totals.timeouts, witness->timeouts);
         EXPECT_EQ(collector.tasks.size(), graph.tasks.size());
