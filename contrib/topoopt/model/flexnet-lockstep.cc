@@ -163,25 +163,38 @@ FlexNetTrains::Alike(std::uint32_t a, std::uint32_t b) const
     };
     // How the two ends of the link stand to each other among simultaneous events.
     const auto order = [](const Port& port) {
-        const bool afterSyn = port.synEnd > port.busySince;
         const std::uint64_t arrival = port.chain.label | 1;
-        return std::make_tuple(port.chain.time,
-                               port.chain.inserted,
-                               port.chain.parentInserted,
-                               port.chain.label >> 63,
-                               port.servedTime,
+        const bool afterSyn = port.syns.Last().end > port.busySince;
+        return std::make_tuple(port.servedTime,
                                afterSyn,
-                               afterSyn ? port.synEnd : port.busySince,
-                               afterSyn ? port.synParentInserted : port.busyInserted,
-                               afterSyn && port.synParentKnown,
-                               afterSyn ? port.synParentKnown &&
-                                              port.synParentWord <= port.chain.parentWord
-                                        : port.busyWord <= arrival,
+                               afterSyn ? 0 : port.busySince,
+                               afterSyn ? 0 : port.busyInserted,
+                               !afterSyn && port.busyWord <= arrival,
                                !afterSyn && port.queueLabel <= arrival);
     };
     if (queue(p) != queue(q) || order(p) != order(q))
     {
         return false;
+    }
+    for (std::uint32_t back = 0; back < Recent<Syn>::kCount; ++back)
+    {
+        const auto past = [back](const Port& port) {
+            const Syn& syn = port.syns.Last(back);
+            const Chain& chain = port.chains.Last(back);
+            const bool counts = syn.end > port.busySince;
+            return std::make_tuple(counts ? syn.end : kNoArrival,
+                                   counts ? syn.parentInserted : 0,
+                                   counts && syn.parentKnown,
+                                   counts && syn.parentKnown && syn.parentWord <= chain.parentWord,
+                                   chain.time,
+                                   chain.inserted,
+                                   chain.parentInserted,
+                                   chain.label >> 63);
+        };
+        if (past(p) != past(q))
+        {
+            return false;
+        }
     }
     for (std::uint32_t i = 0; i < p.tail - p.head; ++i)
     {

@@ -65,11 +65,10 @@ struct FlexNetTrains::PortState
     SimTime busyInserted = 0;
     std::uint64_t busyWord = 0;
     std::uint64_t queueLabel = 0;
-    SimTime servedTime = 0;      ///< of the last transmission that has ended: how long it took
-    SimTime synEnd = kNoArrival; ///< of the last SYN's transmission; what inserted that:
-    SimTime synParentInserted = 0;
-    std::uint64_t synParentWord = 0;
-    bool synParentKnown = false;
+    SimTime servedTime = 0; ///< of the last transmission that has ended: how long it took
+    /** Transmissions of SYNs, the last ones. */
+    Recent<Syn> syns;
+    Recent<Chain> chains; ///< of arrivals; the last one is `chain`
     PortCounters counters;
     // All runs from this one on are of one flow.
     const Flow* soleFlow = nullptr;

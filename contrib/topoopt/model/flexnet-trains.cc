@@ -238,10 +238,10 @@ FlexNetTrains::ServeCount(Port& port, Run& run, std::uint32_t count)
         const SimTime end = run.first - m_engine.m_config.delay;
         const SimTime start = end - port.synTime;
         const bool first = start == port.busySince;
-        port.synParentInserted = first ? port.busyInserted : start - port.servedTime;
-        port.synParentWord = first ? port.busyWord : port.queueLabel;
-        port.synParentKnown = first || port.synEnd <= port.busySince;
-        port.synEnd = end;
+        port.syns.Add({end,
+                       first ? port.busyInserted : start - port.servedTime,
+                       first ? port.busyWord : port.queueLabel,
+                       first || port.syns.Last().end <= port.busySince});
         port.servedTime = port.synTime;
         ++port.counters.syns;
         ++port.counters.packets;
@@ -334,27 +334,34 @@ FlexNetTrains::QueueFirst(const Port& port, const Run& run, std::uint32_t offset
         return true;
     }
     // Both parents belong to chains.
-    if (port.synEnd > port.busySince)
+    const Port& from = m_ports[m_arrivalLink];
+    for (std::uint32_t back = 0; port.syns.Last(back).end > port.busySince; ++back)
     {
         // The queue's chain begins after a short gap, that of a SYN: it comes after all older ones.
-        if (port.synEnd != m_chain.time)
+        const Syn& syn = port.syns.Last(back);
+        const Chain& chain = from.chains.Last(back + m_chainsSince);
+        if (syn.end != chain.time)
         {
-            return port.synEnd < m_chain.time && m_chain.label >> 63 != 0;
+            return syn.end < chain.time && chain.label >> 63 != 0;
         }
-        if (m_chain.inserted != port.synEnd - port.synTime)
+        if (chain.inserted != syn.end - port.synTime)
         {
-            return port.synEnd - port.synTime < m_chain.inserted;
+            return syn.end - port.synTime < chain.inserted;
         }
-        if (port.synParentInserted != m_chain.parentInserted)
+        if (syn.parentInserted != chain.parentInserted)
         {
-            return port.synParentInserted < m_chain.parentInserted;
+            return syn.parentInserted < chain.parentInserted;
         }
-        if (port.synParentKnown)
+        if (syn.parentKnown)
         {
-            return port.synParentWord <= m_chain.parentWord;
+            return syn.parentWord <= chain.parentWord;
         }
-        ++m_engine.m_totals.guessedOrders;
-        return true;
+        // What inserted the two belongs to the chains before.
+        if (back + 2 == Recent<Syn>::kCount)
+        {
+            ++m_engine.m_totals.guessedOrders;
+            return true;
+        }
     }
     return port.queueLabel <= m_current.parentWord;
 }
@@ -682,7 +689,8 @@ FlexNetTrains::Arrival(std::uint32_t link)
     const std::uint32_t offset = port.nextOffset;
     const SimTime before = offset > 0 ? now - port.dataTime : run.before;
     m_isArrival = true;
-    m_chain = port.chain;
+    m_arrivalLink = link;
+    m_chainsSince = 0;
     if (now - before == port.dataTime)
     {
         m_word = port.chain.label | 1;
@@ -695,6 +703,8 @@ FlexNetTrains::Arrival(std::uint32_t link)
         port.chain.label = Label(now - before > port.dataTime, m_stamp);
         port.chain.parentInserted = m_current.parentInserted;
         port.chain.parentWord = m_current.parentWord;
+        port.chains.Add(port.chain);
+        m_chainsSince = 1;
     }
     const Packet packet = PacketOf(run, offset);
     if (atEnd && !ends)

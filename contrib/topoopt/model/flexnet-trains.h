@@ -5,6 +5,7 @@
 #include "ns3/flexnet-flow.h"
 #include "ns3/flexnet-order.h"
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -102,6 +103,36 @@ class FlexNetTrains
         PortCounters before;     ///< of the other one when it began to
     };
 
+    /** The transmission of a SYN, after which a chain of transmissions begins; what inserted its end: */
+    struct Syn
+    {
+        SimTime end = kNoArrival;
+        SimTime parentInserted = 0;
+        std::uint64_t parentWord = 0;
+        bool parentKnown = false;
+    };
+
+    /** The last few of many. */
+    template <typename Item>
+    struct Recent
+    {
+        static constexpr std::uint32_t kCount = 16; ///< a power of two
+
+        std::array<Item, kCount> items;
+        std::uint32_t added = 0;
+
+        void Add(const Item& item)
+        {
+            items[added++ % kCount] = item;
+        }
+
+        /** The one that was added @p before ones before the last. @pre before < kCount */
+        [[nodiscard]] const Item& Last(std::uint32_t before = 0) const
+        {
+            return items[(added - 1 - before) % kCount];
+        }
+    };
+
     void Arrival(std::uint32_t link);
     void QueueEvent(std::uint32_t link);
     void FindNext(std::uint32_t link);
@@ -148,8 +179,9 @@ class FlexNetTrains
     std::uint64_t m_stamp = 0; ///< of it: grows from event to event
     std::uint64_t m_word = 0;  ///< orders it among events inserted at the same time
     bool m_isArrival = false;
-    Chain m_chain;          ///< of the arrival before it
-    bool m_follows = false; ///< its link looks for the arrival after it
+    std::uint32_t m_arrivalLink = 0;
+    std::uint32_t m_chainsSince = 0; ///< on its link, begun by itself: 0 or 1
+    bool m_follows = false;          ///< its link looks for the arrival after it
     unsigned m_delayLine = 0;
     std::uint64_t m_children = 0;
 };
