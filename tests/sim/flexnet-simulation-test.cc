@@ -332,7 +332,7 @@ INSTANTIATE_TEST_SUITE_P(
              10000,
              60000,
              {9, 60, true, true, true},
-             12,
+             40,
              false,
              false,
              true},
