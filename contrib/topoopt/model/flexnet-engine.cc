@@ -741,13 +741,20 @@ FlexNetEngine::FinishFlow(Flow& flow)
                                FormatTime(record.end - record.start) +
                                ", less than alone on its path: " + FormatTime(record.ideal));
     }
+    TellEarlier();
+    m_finishedFlows.push_back({record, flow.block});
+    FlowDone(flow);
+}
+
+/** Tells the observer what finished before now, since something finishes now. */
+void
+FlexNetEngine::TellEarlier()
+{
     if (m_finishedAt != m_now)
     {
         TellFinished();
         m_finishedAt = m_now;
     }
-    m_finishedFlows.push_back({record, flow.block});
-    FlowDone(flow);
 }
 
 /** Tells the observer what has finished; by number, since an order of simultaneous events means nothing to it. */
@@ -866,8 +873,7 @@ FlexNetEngine::Totals() const
     for (const Port& port : m_ports)
     {
         totals.packetHops += port.counters.packets;
-        totals.wireBytes +=
-            (port.counters.packets - port.counters.syns) * kFlexNetMss + port.counters.syns;
+        totals.wireBytes += port.counters.WireBytes();
         totals.marks += port.counters.marks;
         totals.drops += port.counters.drops;
     }
@@ -894,13 +900,10 @@ FlexNetEngine::Result() const
         counters.from = m_paths.Links()[i].from;
         counters.to = m_paths.Links()[i].to;
         counters.packets = port.counters.packets;
-        counters.bytes =
-            (port.counters.packets - port.counters.syns) * kFlexNetMss + port.counters.syns;
+        counters.bytes = port.counters.WireBytes();
         counters.marks = port.counters.marks;
         counters.drops = port.counters.drops;
-        counters.busy =
-            static_cast<SimTime>(port.counters.packets - port.counters.syns) * port.dataTime +
-            static_cast<SimTime>(port.counters.syns) * port.synTime;
+        counters.busy = port.Busy();
         result.links.push_back(counters);
     }
     for (const UnfinishedFlow& flow : Unfinished())
@@ -949,7 +952,7 @@ FlexNetEngine::CheckPhysics() const
     for (std::size_t i = 0; i < m_ports.size(); ++i)
     {
         const Port& port = m_ports[i];
-        carried += (port.counters.packets - port.counters.syns) * kFlexNetMss + port.counters.syns;
+        carried += port.counters.WireBytes();
         Bytes size = 0;
         for (std::uint32_t at = port.head; at != port.tail; ++at)
         {
@@ -970,9 +973,7 @@ FlexNetEngine::CheckPhysics() const
             violations.push_back(name + ": its queue holds " + std::to_string(size) +
                                  " B, its counter says " + std::to_string(port.size));
         }
-        const SimTime busy =
-            static_cast<SimTime>(port.counters.packets - port.counters.syns) * port.dataTime +
-            static_cast<SimTime>(port.counters.syns) * port.synTime;
+        const SimTime busy = port.Busy();
         if (busy > m_now)
         {
             violations.push_back(name + ": busy for " + FormatTime(busy) + " of " +

@@ -37,24 +37,18 @@ class FlexNetEngine
     /** Runs events before @p horizon. @return time of the next event, kNever when there is nothing more to do */
     SimTime RunTo(SimTime horizon);
     [[nodiscard]] FlexNetRunResult Result() const;
+    /** What a task that is no message waits for once it is on: its run time, or the delay of an AllReduce's start. */
+    [[nodiscard]] static SimTime TimeOf(const FlexNetTask& task);
 
   private:
     friend class FlexNetTrains;
 
     struct Packet;
     struct Port;
+    struct PortCounters;
     struct FlowState;
     struct Flow;
     struct AllReduce;
-
-    /** What a link has transmitted. */
-    struct PortCounters
-    {
-        std::uint64_t packets = 0;
-        std::uint64_t syns = 0; ///< of these
-        std::uint64_t marks = 0;
-        std::uint64_t drops = 0;
-    };
 
     struct FinishedFlow
     {
@@ -127,6 +121,7 @@ class FlexNetEngine
     void Acknowledge(Flow& flow, std::uint64_t upTo, bool marked, SimTime sent);
     void Scan();
     void FinishFlow(Flow& flow);
+    void TellEarlier();
     void TellFinished();
     void FreeIfOver(Flow& flow);
     void Free(Flow& flow);

@@ -28,6 +28,20 @@ struct FlexNetEngine::Packet
     SimTime due = 0; ///< arrival at the other end
 };
 
+/** What a link has transmitted. */
+struct FlexNetEngine::PortCounters
+{
+    std::uint64_t packets = 0;
+    std::uint64_t syns = 0; ///< of these
+    std::uint64_t marks = 0;
+    std::uint64_t drops = 0;
+
+    [[nodiscard]] Bytes WireBytes() const
+    {
+        return (packets - syns) * kFlexNetMss + syns;
+    }
+};
+
 /** A link: its queue and its wire. */
 struct FlexNetEngine::Port
 {
@@ -45,9 +59,11 @@ struct FlexNetEngine::Port
     SimTime synTime = 0;
     PortCounters counters;
 
-    [[nodiscard]] SimTime TimeOf(const Packet& packet) const
+    /** How long it has transmitted. */
+    [[nodiscard]] SimTime Busy() const
     {
-        return packet.number == 0 ? synTime : dataTime;
+        return static_cast<SimTime>(counters.packets - counters.syns) * dataTime +
+               static_cast<SimTime>(counters.syns) * synTime;
     }
 };
 

@@ -77,10 +77,7 @@ FlexNetLockstep::Of(const FlexNetGraph& graph, const FlexNetConfig& config, Flex
     }
     // A task's event that was inserted together with a packet's might fall between those of two links.
     const auto likePacket = [&](const FlexNetTask& task) {
-        const SimTime time = task.kind == FlexNetTaskKind::AllReduce
-                                 ? FlexNetAllReduceDelay(task.runtimeMs)
-                                 : FlexNetComputeTime(task.runtimeMs);
-        return !graph.IsFlow(task) && times.count(time) > 0;
+        return !graph.IsFlow(task) && times.count(FlexNetEngine::TimeOf(task)) > 0;
     };
     if (std::any_of(graph.tasks.begin(), graph.tasks.end(), likePacket))
     {

@@ -21,6 +21,13 @@ constexpr std::size_t kMostLines = 100;
 
 } // namespace
 
+SimTime
+FlexNetEngine::TimeOf(const FlexNetTask& task)
+{
+    return task.kind == FlexNetTaskKind::AllReduce ? FlexNetAllReduceDelay(task.runtimeMs)
+                                                   : FlexNetComputeTime(task.runtimeMs);
+}
+
 void
 FlexNetEngine::PrepareTasks()
 {
@@ -129,7 +136,7 @@ FlexNetEngine::TaskEvent(std::uint32_t index)
         device.busy = true;
         state.phase = TaskPhase::Running;
         state.start = m_now;
-        state.finish = m_now + FlexNetComputeTime(task.runtimeMs);
+        state.finish = m_now + TimeOf(task);
         device.busyUpTo = state.finish;
         ScheduleTask(index, state.finish);
     }
@@ -151,11 +158,7 @@ FlexNetEngine::FinishTask(std::uint32_t index)
     record.ready = state.ready;
     record.start = state.start;
     record.end = state.finish;
-    if (m_finishedAt != m_now)
-    {
-        TellFinished();
-        m_finishedAt = m_now;
-    }
+    TellEarlier();
     m_finishedTasks.push_back(record);
     const FlexNetTask& task = m_graph.tasks[index];
     m_messagesLeft -= m_graph.IsFlow(task) ? 1 : 0;
@@ -191,7 +194,7 @@ FlexNetEngine::BeginAllReduce(std::uint32_t index)
     }
     auto operation = std::make_unique<AllReduce>();
     operation->task = index;
-    operation->begin = state.ready + FlexNetAllReduceDelay(task.runtimeMs);
+    operation->begin = state.ready + TimeOf(task);
     operation->size = task.bytes;
     if (!m_paths.HasRings())
     {

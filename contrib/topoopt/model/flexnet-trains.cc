@@ -63,9 +63,7 @@ FlexNetTrains::Fit(const FlexNetEngine& engine)
             return false;
         }
         // Other events must not look like a link's.
-        const SimTime time = task.kind == FlexNetTaskKind::AllReduce
-                                 ? FlexNetAllReduceDelay(task.runtimeMs)
-                                 : FlexNetComputeTime(task.runtimeMs);
+        const SimTime time = FlexNetEngine::TimeOf(task);
         for (const FlexNetEngine::Port& port : engine.m_ports)
         {
             if (time == port.dataTime && time != 0)
